@@ -1,0 +1,407 @@
+"""The commands: what people, drivers and adapters ask of a session.
+
+A command names what it touches, so that the store can load tombstones for it; carries facts that
+only the outside can know (rulings, fingerprints, who is eligible), with the version they were
+read under; and carries no time: the store stamps it inside its transaction (G9).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from placet.core.events import LEASE
+from placet.core.values import (
+    CallCode,
+    CallKind,
+    Draft,
+    Holder,
+    Occurrence,
+    Principal,
+    Recovery,
+    Ruling,
+    RunKind,
+    StopReason,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What a command is about: the store loads these, closed or not, beside what is open."""
+
+    runs: tuple[str, ...] = ()
+    steps: tuple[tuple[str, int], ...] = ()
+    requests: tuple[str, ...] = ()
+    call_keys: tuple[tuple[str, str], ...] = ()
+
+
+# --- proposals --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sound:
+    """A call that can be taken to policy, with policy's ruling on it.
+
+    One whose arguments could not be read has them as raw text in its draft, and is asked (G4).
+    """
+
+    draft: Draft
+    call_key: str
+    kind: CallKind
+    surface: str
+    recovery: Recovery
+    ruling: Ruling
+
+    @property
+    def readable(self) -> bool:
+        """Say whether the arguments were read as a JSON object."""
+        return not isinstance(self.draft.arguments, str)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsound:
+    """A call that is answered at once, without policy or people."""
+
+    at: Occurrence
+    tool_call_id: str
+    tool: str
+    call_key: str
+    code: CallCode
+    detail: str
+
+
+Proposal = Sound | Unsound
+
+
+# --- runs -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRun:
+    """Begin a run. With `supersede`, a run that waits in the session makes room for it."""
+
+    run: str
+    agent: str
+    requester: str
+    message: str
+    kind: RunKind = "driven"
+    max_steps: int = 50
+    parent: Occurrence | None = None
+    supersede: bool = False
+    holder: Holder | None = None
+
+    def names(self) -> Names:
+        """Name the run, and the step of the call that opened it."""
+        steps = () if self.parent is None else ((self.parent.run, self.parent.step),)
+        return Names(runs=(self.run,), steps=steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeLease:
+    """Ask for the right to drive a run. `gone` names a holder seen to exist no more (D5)."""
+
+    run: str
+    holder: Holder
+    gone: Holder | None = None
+    lasts: timedelta = LEASE
+
+    def names(self) -> Names:
+        """Name the run."""
+        return Names(runs=(self.run,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenewLease:
+    """Keep a lease longer."""
+
+    run: str
+    fence: int
+    lasts: timedelta = LEASE
+
+    def names(self) -> Names:
+        """Name the run."""
+        return Names(runs=(self.run,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseLease:
+    """Give a lease back; the run rests for `pause` where one is given."""
+
+    run: str
+    fence: int
+    pause: timedelta | None = None
+    cause: str = ""
+
+    def names(self) -> Names:
+        """Name the run."""
+        return Names(runs=(self.run,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishRun:
+    """End a run that has nothing under way."""
+
+    run: str
+    fence: int | None
+    stop: StopReason
+    answer: str | None = None
+
+    def names(self) -> Names:
+        """Name the run."""
+        return Names(runs=(self.run,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelRun:
+    """End a run from outside; what has begun is carried to its outcome first."""
+
+    run: str
+    by: Principal
+    cause: str
+
+    def names(self) -> Names:
+        """Name the run."""
+        return Names(runs=(self.run,))
+
+
+# --- steps and calls --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Propose:
+    """Take a whole step: the model's turn (`entry`) and all of its calls."""
+
+    run: str
+    step: int
+    fence: int | None
+    entry: str
+    calls: tuple[Proposal, ...]
+    policy_version: str
+    answer: str | None = None
+    waiting_limit: int = 25
+
+    def names(self) -> Names:
+        """Name the step, and every call key for the remembered noes."""
+        keys = tuple((self.run, call.call_key) for call in self.calls)
+        return Names(runs=(self.run,), steps=((self.run, self.step),), call_keys=keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordReads:
+    """Write down the results of a step's declared reads, which had no intent (G1)."""
+
+    run: str
+    step: int
+    fence: int | None
+    results: tuple[tuple[int, bool, str], ...]
+
+    def names(self) -> Names:
+        """Name the step."""
+        return Names(runs=(self.run,), steps=((self.run, self.step),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """Ask to enter a body. `today` is the same action proposed in the world as it is now (G13).
+
+    `digest` is that of the stored action, computed anew by the caller; `eligible` are those who
+    may decide under today's policy (G10).
+    """
+
+    at: Occurrence
+    fence: int | None
+    holder: Holder
+    digest: str
+    today: Proposal
+    eligible: frozenset[str]
+    policy_version: str
+
+    def names(self) -> Names:
+        """Name the call's step."""
+        return Names(runs=(self.at.run,), steps=((self.at.run, self.at.step),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Succeeded:
+    """The body returned."""
+
+    told: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The body raised. `not_done` says that it certainly did not act."""
+
+    error: str
+    not_done: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """Nobody can say whether the body acted."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclude:
+    """Record the outcome of an attempt."""
+
+    at: Occurrence
+    attempt: int
+    fence: int
+    outcome: Succeeded | Failed | Unknown
+
+    def names(self) -> Names:
+        """Name the call's step."""
+        return Names(runs=(self.at.run,), steps=((self.at.run, self.at.step),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lose:
+    """Say that an attempt's holder is lost: its lease passed, or its process is seen gone."""
+
+    at: Occurrence
+    attempt: int
+    fence: int | None
+    cause: str
+    gone: Holder | None = None
+
+    def names(self) -> Names:
+        """Name the call's step."""
+        return Names(runs=(self.at.run,), steps=((self.at.run, self.at.step),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """Record what a tool's probe answered. `told` is the result where it happened.
+
+    `body_gone` says that the lost attempt's process is seen to exist no more (D4).
+    """
+
+    at: Occurrence
+    attempt: int
+    fence: int | None
+    happened: bool | None
+    told: str = ""
+    body_gone: bool = False
+
+    def names(self) -> Names:
+        """Name the call's step."""
+        return Names(runs=(self.at.run,), steps=((self.at.run, self.at.step),))
+
+
+# --- people -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approve:
+    """One person's yes. `digest`, where given, must be the request's (G3)."""
+
+    request: str
+    by: Principal
+    eligible: frozenset[str]
+    digest: str | None = None
+    via: str = ""
+
+    def names(self) -> Names:
+        """Name the request."""
+        return Names(requests=(self.request,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reject:
+    """One person's no, which closes the request."""
+
+    request: str
+    by: Principal
+    eligible: frozenset[str]
+    reason: str
+    digest: str | None = None
+    via: str = ""
+
+    def names(self) -> Names:
+        """Name the request."""
+        return Names(requests=(self.request,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdraw:
+    """Take a vote back before it is spent."""
+
+    request: str
+    by: Principal
+
+    def names(self) -> Names:
+        """Name the request."""
+        return Names(requests=(self.request,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """Put other arguments in the action's place; `changes` tells what was changed (G5)."""
+
+    request: str
+    by: Principal
+    eligible: frozenset[str]
+    proposal: Sound
+    changes: str
+    policy_version: str
+    digest: str | None = None
+    via: str = ""
+
+    def names(self) -> Names:
+        """Name the request and the call's step."""
+        at = self.proposal.draft.at
+        return Names(requests=(self.request,), steps=((at.run, at.step),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settle:
+    """A person's word on an unknown outcome. `happened` None: nobody will ever know."""
+
+    request: str
+    by: Principal
+    eligible: frozenset[str]
+    happened: bool | None
+    detail: str = ""
+    digest: str | None = None
+    via: str = ""
+
+    def names(self) -> Names:
+        """Name the settlement."""
+        return Names(requests=(self.request,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expire:
+    """Close whatever is past its deadline in the session."""
+
+    run: str
+    fence: int | None = None
+
+    def names(self) -> Names:
+        """Name the run that asks."""
+        return Names(runs=(self.run,))
+
+
+Command = (
+    StartRun
+    | TakeLease
+    | RenewLease
+    | ReleaseLease
+    | FinishRun
+    | CancelRun
+    | Propose
+    | RecordReads
+    | Begin
+    | Conclude
+    | Lose
+    | Probed
+    | Approve
+    | Reject
+    | Withdraw
+    | Edit
+    | Settle
+    | Expire
+)

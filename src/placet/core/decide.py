@@ -1,0 +1,93 @@
+"""decide(state, command) -> the events that the command brings about, or a typed refusal.
+
+The rules stand in four modules, one for each thing that is decided about: `deciding_runs`,
+`deciding_steps`, `deciding_requests` and `deciding_effects`. A refusal is raised and changes
+nothing; an empty answer says that what was asked is so already.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from placet.core import commands as c
+from placet.core import deciding_effects as effects
+from placet.core import deciding_requests as requests
+from placet.core import deciding_runs as runs
+from placet.core import deciding_steps as steps
+from placet.core import events as e
+from placet.core.state import Executing, Session, Working
+from placet.core.unfolding import Unfolding
+from placet.core.work import Done, Wait, next_work
+
+
+def decide(state: Session, command: c.Command) -> tuple[e.Event, ...]:
+    """Give the events of `command`; raises a Refusal, NotFound or InvalidInput."""
+    return unfold(state, command)[0]
+
+
+def unfold(state: Session, command: c.Command) -> tuple[tuple[e.Event, ...], Session]:
+    """Give the events of `command`, and the session after them."""
+    so_far = Unfolding(state, [])
+    _dispatch(so_far, command)
+    _rest_what_waits(so_far)
+    return tuple(so_far.events), so_far.state
+
+
+def _dispatch(so_far: Unfolding, command: c.Command) -> None:
+    match command:
+        case c.StartRun():
+            runs.start(so_far, command)
+        case c.TakeLease():
+            runs.take_lease(so_far, command)
+        case c.RenewLease():
+            runs.renew_lease(so_far, command)
+        case c.ReleaseLease():
+            runs.release_lease(so_far, command)
+        case c.FinishRun():
+            runs.finish(so_far, command)
+        case c.CancelRun():
+            runs.cancel(so_far, command)
+        case c.Propose():
+            steps.propose(so_far, command)
+        case c.RecordReads():
+            steps.record_reads(so_far, command)
+        case c.Begin():
+            effects.begin(so_far, command)
+        case c.Conclude():
+            effects.conclude(so_far, command)
+        case c.Lose():
+            effects.lose(so_far, command)
+        case c.Probed():
+            effects.probed(so_far, command)
+        case c.Approve():
+            requests.approve(so_far, command)
+        case c.Reject():
+            requests.reject(so_far, command)
+        case c.Withdraw():
+            requests.withdraw(so_far, command)
+        case c.Edit():
+            requests.edit(so_far, command)
+        case c.Settle():
+            requests.settle(so_far, command)
+        case c.Expire():
+            requests.expire(so_far, command)
+        case _:
+            assert_never(command)
+
+
+def _rest_what_waits(so_far: Unfolding) -> None:
+    """Take the lease from a run that has nothing to do but wait: D1, in the same transaction."""
+    if not so_far.events:
+        return
+    for run in list(so_far.state.runs.values()):
+        if isinstance(run.state, Working):
+            work = next_work(so_far.state, run.id)
+            if isinstance(work, Wait) and not _under_way(so_far.state, run.id):
+                so_far.add(e.LeaseReleased(run=run.id))
+            assert not isinstance(work, Done), "a run that is driven is not over"
+
+
+def _under_way(state: Session, run: str) -> bool:
+    return any(
+        isinstance(call.state, Executing) for call in state.calls.values() if call.at.run == run
+    )

@@ -1,0 +1,148 @@
+"""Deciding about runs: their start and end, and the lease under which one is driven (D5)."""
+
+from __future__ import annotations
+
+from placet.core import commands as c
+from placet.core import events as e
+from placet.core.errors import Closed, Conflict, InProgress, NotPermitted
+from placet.core.state import Allowed, Run, RunOver, Working
+from placet.core.unfolding import Unfolding
+from placet.core.work import Wait, next_work
+
+
+def start(so_far: Unfolding, command: c.StartRun) -> None:
+    """Begin a run, or a child run for a call that is allowed to open one."""
+    known = so_far.state.runs.get(command.run)
+    if known is not None:
+        if (known.agent, known.requester) != (command.agent, command.requester):
+            raise Conflict(
+                "run_exists", "That run id stands for another run.", run_id=command.run
+            )
+        return
+    if command.parent is None:
+        _make_room(so_far, command)
+    elif not isinstance(so_far.call(command.parent).state, Allowed):
+        raise Conflict(
+            "not_delegated", "The call does not open a child run.", call=str(command.parent)
+        )
+    so_far.add(
+        e.RunStarted(
+            run=command.run,
+            agent=command.agent,
+            requester=command.requester,
+            kind=command.kind,
+            max_steps=command.max_steps,
+            message=so_far.text(command.message),
+            parent=command.parent,
+        )
+    )
+    if command.parent is not None:
+        so_far.add(e.CallDelegated(at=command.parent, child=command.run))
+    if command.holder is not None:
+        take_lease(so_far, c.TakeLease(run=command.run, holder=command.holder))
+
+
+def _make_room(so_far: Unfolding, command: c.StartRun) -> None:
+    """A session has one active run besides child runs; a newer message may supersede it."""
+    for run in list(so_far.state.runs.values()):
+        if isinstance(run.state, RunOver) or run.parent is not None:
+            continue
+        if isinstance(run.state, Working) and run.state.until > so_far.state.now:
+            raise InProgress(
+                "run_active", "A run of this session is under way.", run_id=run.id
+            )
+        if not command.supersede:
+            waits = isinstance(next_work(so_far.state, run.id), Wait)
+            raise Conflict(
+                "run_waiting" if waits else "run_active",
+                "A run of this session has not ended.",
+                hint="Decide what it waits for, resume it, cancel it, or supersede it.",
+                run_id=run.id,
+            )
+        so_far.stop_run(run.id, "superseded", code="superseded", cause="a newer message")
+        if not isinstance(so_far.run(run.id).state, RunOver):
+            raise InProgress(
+                "run_active", "An effect of this session's run is under way.", run_id=run.id
+            )
+
+
+def take_lease(so_far: Unfolding, command: c.TakeLease) -> None:
+    """Give the right to drive to one process: the holder's time is up, or it is gone."""
+    run = active(so_far, command.run)
+    if run.kind == "hosted":
+        raise NotPermitted(
+            "hosted_run", "A framework's loop drives this run.", run_id=command.run
+        )
+    match run.state:
+        case Working(holder=holder, until=until):
+            if so_far.state.now < until and holder != command.gone:
+                raise InProgress(
+                    "run_driven",
+                    f"Process {holder.pid} on {holder.host} drives this run.",
+                    hint="Wait for it, or until its lease ends.",
+                    run_id=command.run,
+                )
+    so_far.add(
+        e.LeaseTaken(
+            run=command.run,
+            holder=command.holder,
+            fence=run.fence + 1,
+            until=so_far.state.now + command.lasts,
+        )
+    )
+
+
+def renew_lease(so_far: Unfolding, command: c.RenewLease) -> None:
+    """Keep the lease of a driver that is alive."""
+    so_far.driven_by(command.run, command.fence)
+    until = so_far.state.now + command.lasts
+    so_far.add(e.LeaseRenewed(run=command.run, fence=command.fence, until=until))
+
+
+def release_lease(so_far: Unfolding, command: c.ReleaseLease) -> None:
+    """Let the run rest, until later where the world has failed."""
+    run = so_far.run(command.run)
+    if not isinstance(run.state, Working):
+        return
+    so_far.driven_by(command.run, command.fence)
+    pause = command.pause
+    so_far.add(
+        e.LeaseReleased(
+            run=command.run,
+            not_before=None if pause is None else so_far.state.now + pause,
+            cause=command.cause,
+        )
+    )
+
+
+def finish(so_far: Unfolding, command: c.FinishRun) -> None:
+    """End a run from within; refused while anything of it is open."""
+    run = active(so_far, command.run)
+    if run.kind == "driven":
+        so_far.driven_by(command.run, command.fence)
+    if any(call.open for call in so_far.state.calls.values() if call.at.run == command.run):
+        raise Conflict(
+            "calls_open", "Calls of the run still wait for their results.", run_id=command.run
+        )
+    so_far.end_run(command.run, command.stop, command.answer)
+
+
+def cancel(so_far: Unfolding, command: c.CancelRun) -> None:
+    """End a run and its child runs from outside."""
+    run = so_far.run(command.run)
+    if isinstance(run.state, RunOver):
+        if run.state.stop == "cancelled":
+            return
+        raise Closed(
+            "run_over", f"The run has ended: {run.state.stop}.", run_id=command.run
+        )
+    cause = f"{command.by.id}: {command.cause}" if command.cause else command.by.id
+    so_far.stop_run(command.run, "cancelled", code="cancelled", cause=cause)
+
+
+def active(so_far: Unfolding, run_id: str) -> Run:
+    """Give a run that has not ended; raises Closed or NotFound."""
+    run = so_far.run(run_id)
+    if isinstance(run.state, RunOver):
+        raise Closed("run_over", f"The run has ended: {run.state.stop}.", run_id=run_id)
+    return run

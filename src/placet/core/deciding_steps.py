@@ -1,0 +1,244 @@
+"""Deciding about steps: a model turn and its calls, taken whole in one transaction.
+
+All calls of a step are classified before any is begun, and all that must be asked are asked at
+once (DESIGN.md section 4).
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+from placet.core import commands as c
+from placet.core import events as e
+from placet.core import wording
+from placet.core.errors import Conflict, InvalidInput, Refusal
+from placet.core.deciding_runs import active
+from placet.core.state import Allowed, Run
+from placet.core.unfolding import Unfolding
+from placet.core.values import (
+    Allow,
+    Ask,
+    CallCode,
+    Deny,
+    Needs,
+    Occurrence,
+    Payload,
+    action_digest,
+)
+from placet.core.canonical import short_id
+
+#: A remembered "no" answers this many proposals; the next one stops the run (G6).
+PROPOSALS_BEFORE_LOOP = 2
+
+
+def propose(so_far: Unfolding, command: c.Propose) -> None:
+    """Record a step and rule on each of its calls; the same step again is the same answer."""
+    run = active(so_far, command.run)
+    if _known(so_far, command):
+        return
+    so_far.driven_by(command.run, command.fence)
+    if run.kind == "driven" and command.step != run.step + 1:
+        raise Conflict("step_out_of_order", f"The run is at step {run.step}.", run_id=run.id)
+    so_far.add(
+        e.StepRecorded(
+            run=run.id,
+            step=command.step,
+            entry=so_far.text(command.entry),
+            calls=len(command.calls),
+        )
+    )
+    if run.stopping is not None:
+        _answer_all(so_far, command, f"the run stops ({run.stopping}).")
+        so_far.finish_if_idle(run.id)
+        return
+    if not command.calls:
+        if run.kind == "driven":
+            so_far.end_run(run.id, "final", command.answer)
+        return
+    if run.kind == "driven" and command.step > run.max_steps:
+        _answer_all(so_far, command, "this was the last step.")
+        so_far.end_run(run.id, "max_steps", command.answer)
+        return
+    for call in command.calls:
+        _classify(so_far, command, run, call)
+    so_far.finish_if_idle(run.id)
+
+
+def _known(so_far: Unfolding, command: c.Propose) -> bool:
+    """Recognise a step that was recorded before: an adapter may propose it again."""
+    before = so_far.state.step_calls(command.run, command.step)
+    if not before:
+        return False
+    keys = {call.at: call.call_key for call in before}
+    for call in command.calls:
+        if keys.get(_at(call)) != call.call_key:
+            raise Conflict(
+                "call_changed",
+                "This occurrence was proposed with another call.",
+                hint="A step that is proposed again must hold the same calls; a new step asks anew.",
+                call=str(_at(call)),
+            )
+    return True
+
+
+def _at(call: c.Proposal) -> Occurrence:
+    return call.draft.at if isinstance(call, c.Sound) else call.at
+
+
+def _answer_all(so_far: Unfolding, command: c.Propose, cause: str) -> None:
+    told = so_far.text(wording.interrupted(cause))
+    for call in command.calls:
+        so_far.add(_ended(call, "interrupted", told))
+
+
+def _ended(call: c.Proposal, code: CallCode, told: Payload) -> e.CallEnded:
+    sound = isinstance(call, c.Sound)
+    return e.CallEnded(
+        at=_at(call),
+        tool_call_id=call.draft.tool_call_id if isinstance(call, c.Sound) else call.tool_call_id,
+        tool=call.draft.tool if isinstance(call, c.Sound) else call.tool,
+        call_key=call.call_key,
+        code=code,
+        told=told,
+        by="" if sound else "runtime",
+    )
+
+
+def _classify(so_far: Unfolding, command: c.Propose, run: Run, call: c.Proposal) -> None:
+    if so_far.run(run.id).stopping is not None:
+        cause = f"the run stops ({so_far.run(run.id).stopping})."
+        so_far.add(_ended(call, "interrupted", so_far.text(wording.interrupted(cause))))
+    elif _remembered(so_far, run, call):
+        return
+    elif isinstance(call, c.Unsound):
+        told = wording.invalid(call.detail) if call.code == "invalid_arguments" else call.detail
+        so_far.add(_ended(call, call.code, so_far.text(told)))
+    else:
+        _rule(so_far, command, run, call)
+
+
+def _remembered(so_far: Unfolding, run: Run, call: c.Proposal) -> bool:
+    """Answer a call that was answered "no" before in this run without asking anybody (G6)."""
+    no = so_far.state.noes.get((run.id, call.call_key))
+    if no is None:
+        return False
+    so_far.add(_ended(call, no.code, Payload(no.told_ref)))
+    if no.times >= PROPOSALS_BEFORE_LOOP:
+        so_far.stop_run(
+            run.id,
+            "rejection_loop",
+            code="interrupted",
+            cause="the run stops: a call was proposed again and again after a no.",
+        )
+    return True
+
+
+def _rule(so_far: Unfolding, command: c.Propose, run: Run, call: c.Sound) -> None:
+    match call.ruling:
+        case Deny(rule=rule, reason=reason):
+            told = so_far.text(wording.policy_denied(rule, reason))
+            so_far.add(_ended(call, "policy_denied", told))
+        case Allow():
+            if not call.readable:
+                raise InvalidInput(
+                    "unreadable_allowed", "Unreadable arguments are never allowed (G4)."
+                )
+            freeze(so_far, call, version=1)
+        case Ask(needs=needs):
+            waiting = sum(
+                r.pending and r.kind == "approval" for r in so_far.state.requests.values()
+            )
+            if not needs.possible(run.requester):
+                told = so_far.text(wording.no_approver(nobody(needs, run.requester)))
+                so_far.add(_ended(call, "no_approver", told))
+            elif waiting >= command.waiting_limit:
+                cause = f"{waiting} requests wait in this session, and no more may."
+                so_far.add(_ended(call, "interrupted", so_far.text(wording.interrupted(cause))))
+            else:
+                freeze(so_far, call, version=1)
+                ask(so_far, call, call.ruling, run, policy_version=command.policy_version)
+
+
+def nobody(needs: Needs, requester: str) -> str:
+    """Say why nobody may decide."""
+    people = needs.people(requester)
+    if not needs.approvers:
+        return "no approver is named."
+    excluded = " (the requester is excluded)" if needs.exclude_requester else ""
+    return f"{needs.quorum} must approve, and {len(people)} may{excluded}."
+
+
+def freeze(so_far: Unfolding, call: c.Sound, *, version: int) -> str:
+    """Write down the action that a call stands for from now on, and give its digest (G3, G4)."""
+    document = call.draft.document()
+    generation = so_far.state.generation(call.surface)
+    digest = action_digest(document, generation=generation)
+    so_far.add(
+        e.CallProposed(
+            at=call.draft.at,
+            tool_call_id=call.draft.tool_call_id,
+            tool=call.draft.tool,
+            call_key=call.call_key,
+            kind=call.kind,
+            surface=call.surface,
+            version=version,
+            action=so_far.text(json.dumps(document, ensure_ascii=False)),
+            digest=digest,
+            generation=generation,
+            tool_fingerprint=call.draft.tool_fingerprint,
+            scope=call.draft.scope,
+            environment=call.draft.environment,
+            recovery=call.recovery,
+            rule=call.ruling.rule,
+        )
+    )
+    return digest
+
+
+def ask(
+    so_far: Unfolding,
+    call: c.Sound,
+    ruling: Ask,
+    run: Run,
+    *,
+    policy_version: str,
+    replaces: str | None = None,
+    changes: str | None = None,
+    deadline_at: datetime | None = None,
+) -> str:
+    """Open the request for the action that a call now stands for, and give its id."""
+    frozen = so_far.call(call.draft.at)
+    request = short_id("rq", frozen.digest)
+    so_far.add(
+        e.RequestOpened(
+            request=request,
+            kind="approval",
+            at=frozen.at,
+            digest=frozen.digest,
+            tool=frozen.tool,
+            needs=ruling.needs,
+            requester=run.requester,
+            deadline_at=deadline_at or so_far.state.now + ruling.lasts,
+            rule=ruling.rule,
+            policy_version=policy_version,
+            reason=so_far.text(ruling.reason) if ruling.reason else None,
+            replaces=replaces,
+            changes=None if changes is None else so_far.text(changes),
+            readable=call.readable,
+        )
+    )
+    return request
+
+
+def record_reads(so_far: Unfolding, command: c.RecordReads) -> None:
+    """Give each declared read of a step its result."""
+    so_far.driven_by(command.run, command.fence)
+    for index, ok, told in command.results:
+        call = so_far.call(Occurrence(command.run, command.step, index))
+        if not call.open:
+            continue
+        if call.kind != "read" or not isinstance(call.state, Allowed):
+            raise Refusal("not_a_read", "Only a read that is allowed has no intent.", call=str(call.at))
+        so_far.end_call(call.at, "succeeded" if ok else "tool_failed", so_far.text(told))
+    so_far.finish_if_idle(command.run)

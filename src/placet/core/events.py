@@ -1,0 +1,314 @@
+"""The events: what has happened in a session, in the order in which it happened.
+
+The event log is the audit log (H4). An event carries ids, digests, names and instants, and of
+texts the reference alone. An event that was written once is read for ever (D7): fields are added
+with a default, never renamed and never given another meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from placet.core.values import (
+    CallCode,
+    CallKind,
+    Holder,
+    Needs,
+    Occurrence,
+    Payload,
+    Recovery,
+    RequestKind,
+    RunKind,
+    StopReason,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """A run of an agent began for a requester; a child run names the call that opened it."""
+
+    run: str
+    agent: str
+    requester: str
+    kind: RunKind
+    max_steps: int
+    message: Payload
+    parent: Occurrence | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTaken:
+    """A process took the right to drive a run until `until`; `fence` only grows (D5)."""
+
+    run: str
+    holder: Holder
+    fence: int
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRenewed:
+    """The holder of a lease keeps it longer."""
+
+    run: str
+    fence: int
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseReleased:
+    """Nobody drives the run: it waits, or rests until `not_before` after a failure."""
+
+    run: str
+    not_before: datetime | None = None
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecorded:
+    """A model turn was written down, before anything of it was begun."""
+
+    run: str
+    step: int
+    entry: Payload
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallProposed:
+    """A call was ruled `allow` or `ask`: the action it stands for is frozen (G4).
+
+    A call that is edited, or asked anew because the world changed, is proposed again with the
+    next `version`.
+    """
+
+    at: Occurrence
+    tool_call_id: str
+    tool: str
+    call_key: str
+    kind: CallKind
+    surface: str
+    version: int
+    action: Payload
+    digest: str
+    generation: int
+    tool_fingerprint: str
+    scope: tuple[str, ...]
+    environment: str
+    recovery: Recovery
+    rule: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestOpened:
+    """A person is asked about a call: to approve its action, or to settle its outcome."""
+
+    request: str
+    kind: RequestKind
+    at: Occurrence
+    digest: str
+    tool: str
+    needs: Needs
+    requester: str
+    deadline_at: datetime
+    rule: str
+    policy_version: str
+    reason: Payload | None = None
+    replaces: str | None = None
+    changes: Payload | None = None
+    readable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteCast:
+    """A person approved. `met` says that the quorum is now met and the request approved."""
+
+    request: str
+    by: str
+    digest: str
+    met: bool
+    via: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteWithdrawn:
+    """A person took a vote back before it was spent."""
+
+    request: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotesDropped:
+    """Votes of people without authority were dropped as the action was about to run (G10)."""
+
+    request: str
+    people: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRejected:
+    """An eligible person said no."""
+
+    request: str
+    by: str
+    reason: Payload
+    via: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestEdited:
+    """An eligible person changed the arguments: the old version can never run (G5)."""
+
+    request: str
+    by: str
+    successor: str | None
+    via: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestVoided:
+    """What was asked about has changed, and so the request stands for nothing any more (G13)."""
+
+    request: str
+    changed: tuple[str, ...]
+    successor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestExpired:
+    """The deadline passed: no decider, and for ever no (G9)."""
+
+    request: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCancelled:
+    """The run was ended, or superseded by a newer message, while the request was open."""
+
+    request: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestSettled:
+    """A person said what became of an attempt whose outcome was unknown (D4)."""
+
+    request: str
+    by: str
+    verdict: str
+    detail: Payload | None = None
+    via: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptBegun:
+    """The intent: written down before the body is entered. Spends the approval it names (G7)."""
+
+    at: Occurrence
+    attempt: int
+    key: str
+    fence: int
+    holder: Holder
+    surface: str
+    until: datetime
+    request: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFailed:
+    """An attempt ended without success and a further one is permitted at `again_at`."""
+
+    at: Occurrence
+    attempt: int
+    again_at: datetime
+    cause: Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptLost:
+    """An attempt's outcome is unknown: the body may have acted (D4)."""
+
+    at: Occurrence
+    attempt: int
+    cause: Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallDelegated:
+    """An agent used as a tool opened a child run, whose result will be the call's."""
+
+    at: Occurrence
+    child: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallEnded:
+    """A call has its one result (G6): `told` is what the model reads, in place."""
+
+    at: Occurrence
+    tool_call_id: str
+    tool: str
+    call_key: str
+    code: CallCode
+    told: Payload
+    by: str = ""
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettlementLapsed:
+    """Nobody settled in time: the run ends, the question and its closed surface remain."""
+
+    request: str
+    at: Occurrence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStopping:
+    """The run will end as `stop` as soon as nothing of it is under way."""
+
+    run: str
+    stop: StopReason
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded:
+    """The run is over. `answer` is the last text of its model, where there is one."""
+
+    run: str
+    stop: StopReason
+    answer: Payload | None = None
+
+
+Event = (
+    RunStarted
+    | LeaseTaken
+    | LeaseRenewed
+    | LeaseReleased
+    | StepRecorded
+    | CallProposed
+    | RequestOpened
+    | VoteCast
+    | VoteWithdrawn
+    | VotesDropped
+    | RequestRejected
+    | RequestEdited
+    | RequestVoided
+    | RequestExpired
+    | RequestCancelled
+    | RequestSettled
+    | AttemptBegun
+    | AttemptFailed
+    | AttemptLost
+    | CallDelegated
+    | CallEnded
+    | SettlementLapsed
+    | RunStopping
+    | RunEnded
+)
+
+#: How long a lease lasts before it must be renewed, and how often it is.
+LEASE = timedelta(seconds=60)

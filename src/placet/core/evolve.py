@@ -1,0 +1,353 @@
+"""evolve(state, event) -> state: what a session is after an event, and nothing about whether.
+
+An event that is in the log is true; `evolve` never refuses. Each handler touches the parts that
+its event names and leaves every other value the same object, so that the store writes down what
+changed and no more (D6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from placet.core import events as e
+from placet.core.state import (
+    Allowed,
+    Approved,
+    Asking,
+    Call,
+    CallOver,
+    CallState,
+    Cancelled,
+    Delegated,
+    Executing,
+    Expired,
+    Lost,
+    No,
+    Open,
+    Rejected,
+    Request,
+    RequestState,
+    Resting,
+    RetryDue,
+    Run,
+    RunOver,
+    Session,
+    Settled,
+    Spent,
+    Superseded,
+    Unsettled,
+    Voided,
+    Working,
+)
+from placet.core.values import REMEMBERED_NOES, Occurrence, Recovery
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def evolve(state: Session, event: e.Event) -> Session:
+    """Give the session after `event`."""
+    return replace(_HANDLERS[type(event)](state, event), seq=state.seq + 1)
+
+
+def pruned(state: Session) -> Session:
+    """Give the session without tombstones: what the store loads when a command names nothing."""
+    runs = {r.id: r for r in state.runs.values() if not isinstance(r.state, RunOver)}
+    return replace(
+        state,
+        runs=runs,
+        calls={
+            at: c
+            for at, c in state.calls.items()
+            if c.open or (at.run in runs and runs[at.run].step == at.step)
+        },
+        requests={r.id: r for r in state.requests.values() if r.pending},
+        noes={},
+    )
+
+
+def _put(mapping: Mapping[K, V], key: K, value: V) -> dict[K, V]:
+    return {**mapping, key: value}
+
+
+def _run(state: Session, run: str, **changes: Any) -> Session:
+    return replace(state, runs=_put(state.runs, run, replace(state.runs[run], **changes)))
+
+
+def _call(state: Session, at: Occurrence, to: CallState, **changes: Any) -> Session:
+    call = replace(state.calls[at], state=to, **changes)
+    return replace(state, calls=_put(state.calls, at, call))
+
+
+def _request(state: Session, request: str, to: RequestState, **changes: Any) -> Session:
+    changed = replace(state.requests[request], state=to, **changes)
+    return replace(state, requests=_put(state.requests, request, changed))
+
+
+# --- runs -------------------------------------------------------------------------------------
+
+
+def _run_started(state: Session, event: e.RunStarted) -> Session:
+    run = Run(
+        id=event.run,
+        agent=event.agent,
+        requester=event.requester,
+        kind=event.kind,
+        max_steps=event.max_steps,
+        started_at=state.now,
+        order=state.seq,
+        parent=event.parent,
+        state=Resting(),
+    )
+    return replace(state, runs=_put(state.runs, event.run, run))
+
+
+def _lease_taken(state: Session, event: e.LeaseTaken) -> Session:
+    working = Working(holder=event.holder, until=event.until)
+    return _run(state, event.run, fence=event.fence, state=working)
+
+
+def _lease_renewed(state: Session, event: e.LeaseRenewed) -> Session:
+    working = state.runs[event.run].state
+    assert isinstance(working, Working), "only a lease that is held is renewed"
+    return _run(state, event.run, state=replace(working, until=event.until))
+
+
+def _lease_released(state: Session, event: e.LeaseReleased) -> Session:
+    return _run(state, event.run, state=Resting(not_before=event.not_before))
+
+
+def _step_recorded(state: Session, event: e.StepRecorded) -> Session:
+    return _run(state, event.run, step=max(event.step, state.runs[event.run].step))
+
+
+def _run_stopping(state: Session, event: e.RunStopping) -> Session:
+    return _run(state, event.run, stopping=event.stop)
+
+
+def _run_ended(state: Session, event: e.RunEnded) -> Session:
+    over = RunOver(stop=event.stop, answer_ref=event.answer.ref if event.answer else None)
+    return _run(state, event.run, state=over)
+
+
+# --- calls ------------------------------------------------------------------------------------
+
+
+def _call_proposed(state: Session, event: e.CallProposed) -> Session:
+    known = state.calls.get(event.at)
+    call = Call(
+        at=event.at,
+        tool_call_id=event.tool_call_id,
+        tool=event.tool,
+        call_key=event.call_key,
+        kind=event.kind,
+        surface=event.surface,
+        order=known.order if known else state.seq,
+        version=event.version,
+        action_ref=event.action.ref,
+        digest=event.digest,
+        generation=event.generation,
+        foreign=state.foreign(event.surface, event.at),
+        tool_fingerprint=event.tool_fingerprint,
+        scope=event.scope,
+        environment=event.environment,
+        recovery=event.recovery,
+        rule=event.rule,
+        attempts=known.attempts if known else 0,
+        voids=known.voids if known else 0,
+        asked=known.asked if known else False,
+        state=Allowed(),
+    )
+    return replace(state, calls=_put(state.calls, event.at, call))
+
+
+def _call_delegated(state: Session, event: e.CallDelegated) -> Session:
+    return _call(state, event.at, Delegated(child=event.child))
+
+
+def _attempt_begun(state: Session, event: e.AttemptBegun) -> Session:
+    executing = Executing(fence=event.fence, holder=event.holder, until=event.until)
+    state = _call(state, event.at, executing, attempts=event.attempt)
+    fence = max(event.fence, state.runs[event.at.run].fence)
+    if fence != state.runs[event.at.run].fence:
+        state = _run(state, event.at.run, fence=fence)
+    begun = state.surfaces.get(event.surface, 0) + 1
+    state = replace(state, surfaces=_put(state.surfaces, event.surface, begun))
+    if event.request is None:
+        return state
+    approved = state.requests[event.request].state
+    assert isinstance(approved, Approved), "only what is approved is spent"
+    return _request(state, event.request, Spent(votes=approved.votes))
+
+
+def _attempt_failed(state: Session, event: e.AttemptFailed) -> Session:
+    return _call(state, event.at, RetryDue(again_at=event.again_at))
+
+
+def _attempt_lost(state: Session, event: e.AttemptLost) -> Session:
+    executing = state.calls[event.at].state
+    assert isinstance(executing, Executing), "only an attempt under way can be lost"
+    return _call(state, event.at, Lost(holder=executing.holder))
+
+
+def _call_ended(state: Session, event: e.CallEnded) -> Session:
+    over = CallOver(code=event.code, told_ref=event.told.ref)
+    if event.at in state.calls:
+        state = _call(state, event.at, over, attempts=event.attempt)
+    else:
+        call = _never_proposed(state, event, over)
+        state = replace(state, calls=_put(state.calls, event.at, call))
+    if event.code not in REMEMBERED_NOES:
+        return state
+    key = (event.at.run, event.call_key)
+    known = state.noes.get(key)
+    no = No(
+        run=event.at.run,
+        call_key=event.call_key,
+        code=event.code,
+        told_ref=event.told.ref,
+        times=known.times + 1 if known else 1,
+    )
+    return replace(state, noes=_put(state.noes, key, no))
+
+
+def _never_proposed(state: Session, event: e.CallEnded, over: CallOver) -> Call:
+    """Give the tombstone of a call that was answered before it stood for any action."""
+    return Call(
+        at=event.at,
+        tool_call_id=event.tool_call_id,
+        tool=event.tool,
+        call_key=event.call_key,
+        kind="read",
+        surface="",
+        order=state.seq,
+        version=0,
+        action_ref="",
+        digest="",
+        generation=0,
+        foreign=0,
+        tool_fingerprint="",
+        scope=(),
+        environment="",
+        recovery=Recovery(),
+        rule="",
+        state=over,
+    )
+
+
+# --- requests ---------------------------------------------------------------------------------
+
+
+def _request_opened(state: Session, event: e.RequestOpened) -> Session:
+    call = state.calls[event.at]
+    request = Request(
+        id=event.request,
+        kind=event.kind,
+        at=event.at,
+        digest=event.digest,
+        action_ref=call.action_ref,
+        tool=event.tool,
+        surface=call.surface,
+        order=call.order,
+        version=call.version,
+        needs=event.needs,
+        requester=event.requester,
+        opened_at=state.now,
+        deadline_at=event.deadline_at,
+        rule=event.rule,
+        policy_version=event.policy_version,
+        generation=call.generation,
+        readable=event.readable,
+        replaces=event.replaces,
+        reason_ref=event.reason.ref if event.reason else None,
+        changes_ref=event.changes.ref if event.changes else None,
+        state=Open(),
+    )
+    state = replace(state, requests=_put(state.requests, event.request, request))
+    if event.kind == "settlement":
+        return _call(state, event.at, Unsettled(request=event.request))
+    return _call(state, event.at, Asking(request=event.request), asked=True)
+
+
+def _votes(state: Session, request: str) -> tuple[str, ...]:
+    standing = state.requests[request].state
+    return standing.votes if isinstance(standing, (Open, Approved)) else ()
+
+
+def _vote_cast(state: Session, event: e.VoteCast) -> Session:
+    votes = (*_votes(state, event.request), event.by)
+    return _request(state, event.request, Approved(votes=votes) if event.met else Open(votes=votes))
+
+
+def _vote_withdrawn(state: Session, event: e.VoteWithdrawn) -> Session:
+    votes = tuple(v for v in _votes(state, event.request) if v != event.by)
+    return _request(state, event.request, Open(votes=votes))
+
+
+def _votes_dropped(state: Session, event: e.VotesDropped) -> Session:
+    votes = tuple(v for v in _votes(state, event.request) if v not in event.people)
+    return _request(state, event.request, Open(votes=votes))
+
+
+def _request_rejected(state: Session, event: e.RequestRejected) -> Session:
+    return _request(state, event.request, Rejected(by=event.by, reason_ref=event.reason.ref))
+
+
+def _request_edited(state: Session, event: e.RequestEdited) -> Session:
+    return _request(state, event.request, Superseded(by=event.by, successor=event.successor))
+
+
+def _request_voided(state: Session, event: e.RequestVoided) -> Session:
+    request = state.requests[event.request]
+    state = _request(
+        state, event.request, Voided(changed=event.changed, successor=event.successor)
+    )
+    call = state.calls[request.at]
+    return _call(state, request.at, call.state, voids=call.voids + 1)
+
+
+def _request_expired(state: Session, event: e.RequestExpired) -> Session:
+    return _request(state, event.request, Expired(votes=_votes(state, event.request)))
+
+
+def _request_cancelled(state: Session, event: e.RequestCancelled) -> Session:
+    return _request(state, event.request, Cancelled(cause=event.cause))
+
+
+def _request_settled(state: Session, event: e.RequestSettled) -> Session:
+    return _request(state, event.request, Settled(by=event.by, verdict=event.verdict))
+
+
+def _settlement_lapsed(state: Session, event: e.SettlementLapsed) -> Session:
+    request = state.requests[event.request]
+    return _request(state, event.request, request.state, lapsed=True)
+
+
+_HANDLERS: dict[type, Callable[[Session, Any], Session]] = {
+    e.RunStarted: _run_started,
+    e.LeaseTaken: _lease_taken,
+    e.LeaseRenewed: _lease_renewed,
+    e.LeaseReleased: _lease_released,
+    e.StepRecorded: _step_recorded,
+    e.CallProposed: _call_proposed,
+    e.RequestOpened: _request_opened,
+    e.VoteCast: _vote_cast,
+    e.VoteWithdrawn: _vote_withdrawn,
+    e.VotesDropped: _votes_dropped,
+    e.RequestRejected: _request_rejected,
+    e.RequestEdited: _request_edited,
+    e.RequestVoided: _request_voided,
+    e.RequestExpired: _request_expired,
+    e.RequestCancelled: _request_cancelled,
+    e.RequestSettled: _request_settled,
+    e.AttemptBegun: _attempt_begun,
+    e.AttemptFailed: _attempt_failed,
+    e.AttemptLost: _attempt_lost,
+    e.CallDelegated: _call_delegated,
+    e.CallEnded: _call_ended,
+    e.SettlementLapsed: _settlement_lapsed,
+    e.RunStopping: _run_stopping,
+    e.RunEnded: _run_ended,
+}

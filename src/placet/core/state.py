@@ -1,0 +1,344 @@
+"""The session aggregate: the one unit of consistency, as frozen values.
+
+A session holds its active runs, their open calls and requests, and the surface generations. What
+has closed stands in it as a tombstone when the store loads it: always for the current step of an
+active run, and otherwise where a command names it. Texts stand by reference.
+
+States are unions: a call is `Asking` *with* a request, an attempt is `Executing` *with* a fence,
+and neither can be written down without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from placet.core.values import (
+    EVERY_SURFACE,
+    CallCode,
+    CallKind,
+    Holder,
+    Needs,
+    Occurrence,
+    Recovery,
+    RequestKind,
+    RunKind,
+    StopReason,
+)
+
+# --- runs -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Working:
+    """A process drives the run, under a lease that ends at `until`."""
+
+    holder: Holder
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resting:
+    """Nobody drives the run; it is not to be woken before `not_before` where one is given."""
+
+    not_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOver:
+    """The run has ended."""
+
+    stop: StopReason
+    answer_ref: str | None = None
+
+
+RunState = Working | Resting | RunOver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One execution of an agent. `step` counts its model turns, from 1 (0: none yet)."""
+
+    id: str
+    agent: str
+    requester: str
+    kind: RunKind
+    max_steps: int
+    started_at: datetime
+    order: int
+    step: int = 0
+    fence: int = 0
+    parent: Occurrence | None = None
+    stopping: StopReason | None = None
+    state: RunState
+
+
+# --- calls ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """Policy lets the call run; it has not begun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """A request about the call is open, or approved and not yet spent."""
+
+    request: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delegated:
+    """A child run works out the call's result."""
+
+    child: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executing:
+    """An attempt was begun under `fence`, and its outcome is not yet on record."""
+
+    fence: int
+    holder: Holder
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryDue:
+    """A further attempt is permitted from `again_at` on, with the same key."""
+
+    again_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """The last attempt's outcome is unknown, and the tool's probe has not answered yet."""
+
+    holder: Holder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsettled:
+    """The last attempt's outcome is unknown, and a person is asked what became of it."""
+
+    request: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOver:
+    """The call has its one result."""
+
+    code: CallCode
+    told_ref: str
+
+
+CallState = Allowed | Asking | Delegated | Executing | RetryDue | Lost | Unsettled | CallOver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One tool call of a run, and the action that it now stands for.
+
+    `foreign` is the surface's generation without what this call and earlier calls of its step
+    added: the part that must not grow between asking and acting (G13).
+    """
+
+    at: Occurrence
+    tool_call_id: str
+    tool: str
+    call_key: str
+    kind: CallKind
+    surface: str
+    order: int
+    version: int
+    action_ref: str
+    digest: str
+    generation: int
+    foreign: int
+    tool_fingerprint: str
+    scope: tuple[str, ...]
+    environment: str
+    recovery: Recovery
+    rule: str
+    attempts: int = 0
+    voids: int = 0
+    asked: bool = False
+    state: CallState
+
+    @property
+    def open(self) -> bool:
+        """Say whether the call still has no result."""
+        return not isinstance(self.state, CallOver)
+
+
+# --- requests ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """People may decide. `votes` are those who have approved so far."""
+
+    votes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approved:
+    """The quorum is met, and the approval not yet spent."""
+
+    votes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """The approval was spent in the transaction that recorded the intent (G7)."""
+
+    votes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A person said no."""
+
+    by: str
+    reason_ref: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Superseded:
+    """Another version took the request's place, after an edit by a person."""
+
+    by: str
+    successor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voided:
+    """What was asked about has changed; a successor asks anew where one may (G13)."""
+
+    changed: tuple[str, ...]
+    successor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """Nobody decided before the deadline, or nothing began before it."""
+
+    votes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """The run was ended under the request."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A person said what became of the attempt."""
+
+    by: str
+    verdict: str
+
+
+RequestState = (
+    Open
+    | Approved
+    | Spent
+    | Rejected
+    | Superseded
+    | Voided
+    | Expired
+    | Cancelled
+    | Settled
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The durable question about one action, which its id stands for, for ever (G3)."""
+
+    id: str
+    kind: RequestKind
+    at: Occurrence
+    digest: str
+    action_ref: str
+    tool: str
+    surface: str
+    order: int
+    version: int
+    needs: Needs
+    requester: str
+    opened_at: datetime
+    deadline_at: datetime
+    rule: str
+    policy_version: str
+    generation: int
+    readable: bool = True
+    replaces: str | None = None
+    reason_ref: str | None = None
+    changes_ref: str | None = None
+    lapsed: bool = False
+    state: RequestState
+
+    @property
+    def pending(self) -> bool:
+        """Say whether the request still waits: for people, or to be spent."""
+        return isinstance(self.state, (Open, Approved))
+
+
+# --- the session ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class No:
+    """A remembered "no" (G6): how a call was answered, and how often it has been proposed."""
+
+    run: str
+    call_key: str
+    code: CallCode
+    told_ref: str
+    times: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One line of conversation; what a command of it is decided upon."""
+
+    tenant: str
+    id: str
+    salt: str
+    now: datetime
+    seq: int = 0
+    surfaces: Mapping[str, int] = field(default_factory=dict)
+    runs: Mapping[str, Run] = field(default_factory=dict)
+    calls: Mapping[Occurrence, Call] = field(default_factory=dict)
+    requests: Mapping[str, Request] = field(default_factory=dict)
+    noes: Mapping[tuple[str, str], No] = field(default_factory=dict)
+
+    def generation(self, surface: str) -> int:
+        """Count the effects begun on `surface`; one that touches all is counted on each."""
+        if surface == EVERY_SURFACE:
+            return sum(self.surfaces.values())
+        return self.surfaces.get(surface, 0) + self.surfaces.get(EVERY_SURFACE, 0)
+
+    def step_calls(self, run: str, step: int) -> list[Call]:
+        """Give the calls of one step in the order in which the model proposed them."""
+        found = [c for at, c in self.calls.items() if at.run == run and at.step == step]
+        return sorted(found, key=lambda call: call.at)
+
+    def foreign(self, surface: str, at: Occurrence) -> int:
+        """Count what others than the call at `at` and its step's earlier calls began."""
+        own = sum(
+            call.attempts
+            for call in self.step_calls(at.run, at.step)
+            if call.at <= at and overlap(call.surface, surface)
+        )
+        return self.generation(surface) - own
+
+
+def overlap(one: str, other: str) -> bool:
+    """Say whether effects on two surfaces touch the same part of the world."""
+    return one == other or EVERY_SURFACE in (one, other)

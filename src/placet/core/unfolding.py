@@ -1,0 +1,178 @@
+"""What a command has brought about so far: the events, and the session after them.
+
+The functions that decide share it, so that each of their steps sees the effect of the ones before.
+It also holds the endings that many commands bring about: a call's, a request's, a run's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from placet.core import events as e
+from placet.core import wording
+from placet.core.errors import NotFound, StaleHolder
+from placet.core.evolve import evolve
+from placet.core.state import (
+    Allowed,
+    Asking,
+    Call,
+    Delegated,
+    Executing,
+    Lost,
+    Request,
+    RetryDue,
+    Run,
+    RunOver,
+    Session,
+    Unsettled,
+    Working,
+)
+from placet.core.values import CallCode, Occurrence, Payload, StopReason, payload_of
+
+
+@dataclass(slots=True)
+class Unfolding:
+    """The events of one command as they are decided, and the state they lead to."""
+
+    state: Session
+    events: list[e.Event]
+
+    def add(self, event: e.Event) -> None:
+        """Record an event; what is decided next sees the state after it."""
+        self.state = evolve(self.state, event)
+        self.events.append(event)
+
+    def text(self, body: str) -> Payload:
+        """Give a text its reference in this session."""
+        return payload_of(self.state.salt, body)
+
+    def run(self, run: str) -> Run:
+        """Give a run; raises NotFound."""
+        found = self.state.runs.get(run)
+        if found is None:
+            raise NotFound("run_not_found", "There is no such run here.", run_id=run)
+        return found
+
+    def call(self, at: Occurrence) -> Call:
+        """Give a call; raises NotFound."""
+        found = self.state.calls.get(at)
+        if found is None:
+            raise NotFound("call_not_found", "There is no such call here.", call=str(at))
+        return found
+
+    def request(self, request: str) -> Request:
+        """Give a request; raises NotFound."""
+        found = self.state.requests.get(request)
+        if found is None:
+            raise NotFound(
+                "request_not_found",
+                "There is no such request in this session.",
+                hint="`placet inbox` lists those that wait.",
+                request_id=request,
+            )
+        return found
+
+    def end_call(
+        self, at: Occurrence, code: CallCode, told: Payload, *, by: str = "", like: Call | None = None
+    ) -> None:
+        """Give a call its one result."""
+        call = like or self.call(at)
+        self.add(
+            e.CallEnded(
+                at=at,
+                tool_call_id=call.tool_call_id,
+                tool=call.tool,
+                call_key=call.call_key,
+                code=code,
+                told=told,
+                by=by,
+                attempt=call.attempts,
+            )
+        )
+
+    def stop_run(self, run_id: str, stop: StopReason, *, code: CallCode, cause: str) -> None:
+        """Let a run end: what has not begun is answered now, and what has is carried to its end."""
+        run = self.run(run_id)
+        if isinstance(run.state, RunOver):
+            return
+        if run.stopping is None:
+            self.add(e.RunStopping(run=run_id, stop=stop, cause=cause))
+        told = {
+            "cancelled": wording.cancelled(cause),
+            "superseded": wording.superseded(),
+        }.get(code, wording.interrupted(cause))
+        for call in sorted(self.state.calls.values(), key=lambda c: c.at):
+            if call.at.run == run_id and call.open:
+                self._stop_call(call, code, told, stop=stop, cause=cause)
+        self.finish_if_idle(run_id)
+
+    def _stop_call(
+        self, call: Call, code: CallCode, told: str, *, stop: StopReason, cause: str
+    ) -> None:
+        match call.state:
+            case Allowed():
+                self.end_call(call.at, code, self.text(told))
+            case Asking(request=request):
+                self.add(e.RequestCancelled(request=request, cause=cause))
+                self.end_call(call.at, code, self.text(told))
+            case RetryDue():
+                failed = wording.failed(cause, not_done=False, attempts=call.attempts)
+                self.end_call(call.at, "tool_failed", self.text(failed))
+            case Delegated(child=child):
+                self.stop_run(child, stop, code=code, cause=cause)
+            case Unsettled(request=request):
+                self.lapse(self.request(request), cause)
+            case Executing() | Lost() | _:
+                pass
+
+    def lapse(self, request: Request, cause: str) -> None:
+        """Answer a call whose outcome nobody settled; its surface stays closed (D4)."""
+        self.add(e.SettlementLapsed(request=request.id, at=request.at))
+        self.end_call(request.at, "outcome_unknown", self.text(wording.outcome_unknown(cause)))
+
+    def finish_if_idle(self, run_id: str) -> None:
+        """End a stopping run that has nothing under way any more."""
+        run = self.run(run_id)
+        if run.stopping is None or isinstance(run.state, RunOver):
+            return
+        if any(c.open for c in self.state.calls.values() if c.at.run == run_id):
+            return
+        self.end_run(run_id, run.stopping)
+
+    def end_run(self, run_id: str, stop: StopReason, answer: str | None = None) -> None:
+        """End a run; a child's answer becomes the result of the call that opened it."""
+        told = None if answer is None else self.text(answer)
+        self.add(e.RunEnded(run=run_id, stop=stop, answer=told))
+        parent = self.run(run_id).parent
+        if parent is None or not self.call(parent).open:
+            return
+        if stop == "final" and told is not None:
+            self.end_call(parent, "succeeded", told)
+        else:
+            codes: dict[StopReason, CallCode] = {
+                "cancelled": "cancelled",
+                "superseded": "superseded",
+                "outcome_unknown": "outcome_unknown",
+            }
+            code = codes.get(stop, "tool_failed")
+            self.end_call(parent, code, self.text(wording.child_ended(stop)))
+        self.finish_if_idle(parent.run)
+
+    def driven_by(self, run_id: str, fence: int | None) -> Run:
+        """Check that the command comes from who may drive the run now (D5).
+
+        A hosted run is driven by its framework, and its commands carry no fence. Raises
+        StaleHolder.
+        """
+        run = self.run(run_id)
+        if run.kind == "hosted" and fence is None:
+            return run
+        held = isinstance(run.state, Working) and self.state.now < run.state.until
+        if not held or fence != run.fence:
+            raise StaleHolder(
+                "stale_fence",
+                "The run's lease is not the caller's any more.",
+                hint="Another process may have taken the run over; resume it to see.",
+                run_id=run_id,
+            )
+        return run

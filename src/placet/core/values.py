@@ -1,0 +1,245 @@
+"""The values that commands, events and states share.
+
+Every value is frozen and is proof that it was checked where it was made. Instants are aware UTC
+datetimes; durations are timedeltas. Payloads (arguments, reasons, results, messages) stand in
+events and states only by reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from hashlib import blake2b
+from typing import Literal
+
+from placet.core.canonical import JsonValue, digest_of
+
+#: The surface of a tool that declares none: it touches all of them (G8).
+EVERY_SURFACE = "*"
+
+CallKind = Literal["read", "effect", "agent"]
+RunKind = Literal["driven", "hosted"]
+RequestKind = Literal["approval", "settlement"]
+
+#: Why a call ended, as a closed list (DESIGN.md section 5), and `succeeded`.
+CallCode = Literal[
+    "succeeded",
+    "rejected",
+    "expired",
+    "unreachable",
+    "no_approver",
+    "policy_denied",
+    "invalid_arguments",
+    "unknown_tool",
+    "call_changed",
+    "interrupted",
+    "superseded",
+    "cancelled",
+    "environment_unstable",
+    "tool_failed",
+    "tool_failed_and_rolled_back",
+    "tool_failed_and_compensated",
+    "outcome_unknown",
+]
+
+#: Why a run ended (DESIGN.md section 5). `approval_required` is a pause, and never stands here.
+StopReason = Literal[
+    "final",
+    "max_steps",
+    "rejection_loop",
+    "tool_policy_blocked",
+    "failed",
+    "cancelled",
+    "superseded",
+    "outcome_unknown",
+]
+
+#: A "no" of these codes is remembered by call key until its run ends (G6).
+REMEMBERED_NOES: frozenset[CallCode] = frozenset(
+    {"rejected", "expired", "no_approver", "policy_denied"}
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Occurrence:
+    """Where in a run a tool call stands: (step, index) of the call, in its run."""
+
+    run: str
+    step: int
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.run}/{self.step}/{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A text kept outside the event log: by value in memory, by reference wherever it is stored.
+
+    The reference is keyed with the session's salt, so that it tells nothing of the text once
+    text and salt are erased (H4).
+    """
+
+    ref: str
+    body: str | None = field(default=None, compare=False)
+
+
+def payload_of(salt: str, body: str) -> Payload:
+    """Give `body` its reference under a session's `salt` (hexadecimal)."""
+    data = body.encode("utf-8", "surrogatepass")
+    return Payload(blake2b(data, digest_size=16, key=bytes.fromhex(salt)).hexdigest(), body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Who speaks to placet. An agent's credential can never decide (G10)."""
+
+    id: str
+    kind: Literal["person", "agent", "runtime"] = "person"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A process, named so that it can be seen on its host to exist no more (D4)."""
+
+    host: str
+    boot: str
+    pid: int
+    started: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a request needs to be approved: `quorum` distinct people of `approvers` (G10)."""
+
+    approvers: tuple[str, ...]
+    quorum: int = 1
+    exclude_requester: bool = False
+
+    def possible(self, requester: str) -> bool:
+        """Say whether enough people may decide for the quorum ever to be met."""
+        return self.quorum >= 1 and len(self.people(requester)) >= self.quorum
+
+    def people(self, requester: str) -> frozenset[str]:
+        """Give those who may decide a request made for `requester`."""
+        people = frozenset(self.approvers)
+        return people - {requester} if self.exclude_requester else people
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allow:
+    """The call may run."""
+
+    rule: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """The call waits for people until `lasts` has passed."""
+
+    rule: str
+    needs: Needs
+    lasts: timedelta
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deny:
+    """The call may never run; `reason` is told to the model."""
+
+    rule: str
+    reason: str
+
+
+Ruling = Allow | Ask | Deny
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """What a tool declares about trying again (D4)."""
+
+    idempotent: bool = False
+    probe: bool = False
+    retries: int = 0
+    backoff: timedelta = timedelta(seconds=1)
+    time_limit: timedelta = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An action but for its surface generation, which only the transaction knows (G3).
+
+    `arguments` are those after validation, or the raw text of unreadable ones (G4). `salt` is
+    128 bits in hexadecimal.
+    """
+
+    tenant: str
+    session: str
+    at: Occurrence
+    tool_call_id: str
+    tool: str
+    tool_fingerprint: str
+    arguments: Mapping[str, JsonValue] | str
+    scope: tuple[str, ...]
+    environment: str
+    salt: str
+
+    def document(self) -> dict[str, JsonValue]:
+        """Give the JSON form that is stored, and, with the generation, digested."""
+        readable = not isinstance(self.arguments, str)
+        return {
+            "tenant": self.tenant,
+            "session": self.session,
+            "run": self.at.run,
+            "step": self.at.step,
+            "index": self.at.index,
+            "tool_call_id": self.tool_call_id,
+            "tool": self.tool,
+            "tool_fingerprint": self.tool_fingerprint,
+            "arguments" if readable else "raw_arguments": (
+                dict(self.arguments) if isinstance(self.arguments, Mapping) else self.arguments
+            ),
+            "scope": list(self.scope),
+            "environment": self.environment,
+            "salt": self.salt,
+        }
+
+
+def draft_from(document: Mapping[str, JsonValue]) -> Draft:
+    """Read a `Draft` back from its stored JSON form; raises KeyError or TypeError if damaged."""
+    raw = document.get("raw_arguments")
+    arguments = raw if isinstance(raw, str) else document["arguments"]
+    if not isinstance(arguments, (Mapping, str)):
+        raise TypeError("arguments are neither an object nor raw text")
+    return Draft(
+        tenant=str(document["tenant"]),
+        session=str(document["session"]),
+        at=Occurrence(
+            str(document["run"]), int(str(document["step"])), int(str(document["index"]))
+        ),
+        tool_call_id=str(document["tool_call_id"]),
+        tool=str(document["tool"]),
+        tool_fingerprint=str(document["tool_fingerprint"]),
+        arguments=arguments,
+        scope=tuple(str(part) for part in _array(document["scope"])),
+        environment=str(document["environment"]),
+        salt=str(document["salt"]),
+    )
+
+
+def _array(value: JsonValue) -> list[JsonValue]:
+    if not isinstance(value, list):
+        raise TypeError("scope is not an array")
+    return value
+
+
+def action_digest(document: Mapping[str, JsonValue], *, generation: int) -> str:
+    """Give the digest of an action: SHA-256 over the RFC 8785 form of its parts (G3)."""
+    return digest_of({**document, "generation": generation})
+
+
+def idempotency_key(digest: str) -> str:
+    """Give the key of an action's attempts: the same for each of them, in any process (D4)."""
+    return f"ik_{digest[:32]}"

@@ -1,0 +1,120 @@
+"""What the model is told of a call's end: one function a cause, each worded so that no two causes
+can be taken for each other (DESIGN.md section 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from placet.core.state import Request
+
+#: What older entry points record where a person gave no reason (G6).
+NO_REASON = "no reason given"
+
+
+def rejected(by: str, reason: str) -> str:
+    """A person said no."""
+    return f"Rejected by {by}: {reason}\nThe call did not run. Do not propose it again."
+
+
+def expired(request: Request) -> str:
+    """Nobody decided in time, or nothing began in time."""
+    asked = ", ".join(request.needs.approvers)
+    if request.needs.quorum > 1:
+        asked += f" ({request.needs.quorum} needed)"
+    return (
+        f"Expired: no decision was in force by {request.deadline_at:%Y-%m-%d %H:%M:%S} UTC."
+        f" Asked: {asked}.\nThe call did not run."
+    )
+
+
+def no_approver(cause: str) -> str:
+    """Nobody may decide."""
+    return f"No approver: {cause}\nThe call did not run, and nobody was asked."
+
+
+def policy_denied(rule: str, reason: str) -> str:
+    """A rule said no."""
+    return f"Denied by policy ({rule}): {reason}\nThe call did not run."
+
+
+def invalid(detail: str) -> str:
+    """The arguments do not fit the tool's schema."""
+    return f"Invalid arguments: {detail}\nThe call did not run. Mend the arguments."
+
+
+def unknown_tool(tool: str, known: Iterable[str] = ()) -> str:
+    """No tool of that name."""
+    names = ", ".join(sorted(known))
+    return f"Unknown tool {tool!r}." + (f" The tools are: {names}." if names else "")
+
+
+def interrupted(cause: str) -> str:
+    """The process or its host ended the call before it began."""
+    return f"Interrupted: {cause}\nThe call did not run. It may be proposed again."
+
+
+def superseded() -> str:
+    """A newer message took the run's place."""
+    return "Superseded by a newer message of the user.\nThe call did not run."
+
+
+def cancelled(cause: str) -> str:
+    """The run was ended."""
+    return f"Cancelled: {cause}\nThe call did not run."
+
+
+def unstable(changed: Iterable[str]) -> str:
+    """What was asked about kept changing."""
+    what = ", ".join(changed)
+    return (
+        f"Environment unstable: what was asked about changed again and again ({what})."
+        "\nThe call did not run."
+    )
+
+
+def failed(error: str, *, not_done: bool, attempts: int) -> str:
+    """The body raised."""
+    times = f" after {attempts} attempts" if attempts > 1 else ""
+    acted = "It did not act." if not_done else "It may have acted before it failed."
+    return f"Failed{times}: {error}\n{acted}"
+
+
+def outcome_unknown(cause: str) -> str:
+    """The body may have acted."""
+    return (
+        f"Outcome unknown: {cause}\nIt may have happened. A person has been asked to find out."
+        " Do not propose it again."
+    )
+
+
+def settled_unknown(by: str, detail: str) -> str:
+    """A person gave up on finding out."""
+    more = f" ({detail})" if detail else ""
+    return f"Outcome unknown: {by} could not find out what became of it{more}. It may have happened."
+
+
+def settled_not_done(by: str, detail: str) -> str:
+    """A person found that it did not happen."""
+    more = f" ({detail})" if detail else ""
+    return f"Interrupted: {by} found that it did not happen{more}. It may be proposed again."
+
+
+def settled_done(by: str, result: str) -> str:
+    """A person found that it happened."""
+    return f"{result}\n(Established by {by}; the tool's own answer was lost.)"
+
+
+def edited(by: str, changes: str, result: str) -> str:
+    """What ran is not what the model proposed (G5)."""
+    return f"Before it ran, {by} changed the arguments: {changes}\n{result}"
+
+
+def child_ended(stop: str) -> str:
+    """A child run ended without an answer."""
+    return f"The agent stopped without an answer: {stop}."
+
+
+def stopped(stop: str) -> str:
+    """The run stops; what it had not begun will not be."""
+    return f"the run stops ({stop})."

@@ -1,0 +1,263 @@
+"""next_work(state, run) -> what the loop of a run does next. Start, resume and recovery are this (D2).
+
+Each kind of work names one command or one call of a body. What waits for a person, for a time or
+for another effect is `Wait`; then nothing is held (D1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from placet.core.state import (
+    Allowed,
+    Approved,
+    Asking,
+    Call,
+    CallOver,
+    Delegated,
+    Executing,
+    Lost,
+    Open,
+    Request,
+    Resting,
+    RetryDue,
+    Run,
+    RunOver,
+    Session,
+    Unsettled,
+    Working,
+    overlap,
+)
+from placet.core.values import Occurrence, StopReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallModel:
+    """Ask the model for step `step`. A `closing` turn offers it no tools."""
+
+    step: int
+    closing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReads:
+    """Run these declared reads; they may run together."""
+
+    calls: tuple[Occurrence, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEffect:
+    """Take this effect through the gate."""
+
+    at: Occurrence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delegate:
+    """Open a child run for this call."""
+
+    at: Occurrence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recover:
+    """The attempt's holder is not the run's holder any more: its outcome was lost."""
+
+    at: Occurrence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """Ask the tool's probe what became of the lost attempt."""
+
+    at: Occurrence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireDue:
+    """Something in the session is past its deadline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Nothing can be done before `until`, or before somebody acts where it is None.
+
+    `requests` are the run's own that wait for people; `held_by` names what else is in the way.
+    """
+
+    until: datetime | None
+    requests: tuple[str, ...] = ()
+    held_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """Nothing is under way and the run is to end."""
+
+    stop: StopReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """The run is over."""
+
+    stop: StopReason
+
+
+Work = (
+    CallModel | RunReads | RunEffect | Delegate | Recover | Probe | ExpireDue | Wait | Finish | Done
+)
+
+
+def due_requests(state: Session) -> list[Request]:
+    """Give what is past its deadline and not yet closed for it (G9)."""
+    return [
+        request
+        for request in state.requests.values()
+        if request.pending and not request.lapsed and state.now >= request.deadline_at
+    ]
+
+
+def held_by(state: Session, call: Call) -> str | None:
+    """Name the request or effect that keeps this effect from starting (G8), if any does.
+
+    An open approval request holds every effect that nobody was asked about, and of the approved
+    ones those that are newer. An approved one holds what is newer than it. A settlement, and an
+    effect under way, hold their surface. What has begun is not held.
+    """
+    if call.attempts and isinstance(call.state, RetryDue):
+        return None
+    asked = isinstance(call.state, Asking)
+    for request in sorted(state.requests.values(), key=lambda r: (r.order, r.id)):
+        if not request.pending or request.at == call.at:
+            continue
+        if request.kind == "settlement":
+            if overlap(request.surface, call.surface):
+                return request.id
+        elif request.order < call.order or (isinstance(request.state, Open) and not asked):
+            return request.id
+    for other in state.calls.values():
+        under_way = isinstance(other.state, (Executing, RetryDue, Lost))
+        if under_way and other.at != call.at and overlap(other.surface, call.surface):
+            return str(other.at)
+    return None
+
+
+def next_work(state: Session, run_id: str) -> Work:
+    """Say what the loop of the run does next."""
+    run = state.runs[run_id]
+    if isinstance(run.state, RunOver):
+        return Done(stop=run.state.stop)
+    if due_requests(state):
+        return ExpireDue()
+    calls = [c for c in state.calls.values() if c.at.run == run_id and c.open]
+    calls.sort(key=lambda call: call.at)
+    if urgent := _urgent(state, run, calls):
+        return urgent
+    if calls:
+        return _runnable(state, run, calls) or _wait(state, calls)
+    return _between_steps(state, run)
+
+
+def _urgent(state: Session, run: Run, calls: list[Call]) -> Work | None:
+    """Recovery, before anything new: the world is in an unknown state."""
+    for call in calls:
+        if isinstance(call.state, Executing) and _abandoned(state, run, call.state):
+            return Recover(at=call.at)
+    for call in calls:
+        if isinstance(call.state, Lost):
+            return Probe(at=call.at)
+    return None
+
+
+def _abandoned(state: Session, run: Run, executing: Executing) -> bool:
+    """Say whether the attempt's holder has no right to it any more (D5)."""
+    if run.kind == "hosted":
+        return state.now >= executing.until
+    if isinstance(run.state, Working):
+        return executing.fence < run.fence or state.now >= run.state.until
+    return True
+
+
+def _runnable(state: Session, run: Run, calls: list[Call]) -> Work | None:
+    reads = tuple(c.at for c in calls if isinstance(c.state, Allowed) and c.kind == "read")
+    if reads:
+        return RunReads(calls=reads)
+    for call in calls:
+        if isinstance(call.state, Allowed) and call.kind == "agent":
+            return Delegate(at=call.at)
+    for call in calls:
+        match call.state:
+            case RetryDue(again_at=again_at):
+                ready = state.now >= again_at
+            case Allowed():
+                ready = True
+            case Asking(request=request):
+                ready = isinstance(state.requests[request].state, Approved)
+            case _:
+                ready = False
+        if ready and held_by(state, call) is None:
+            return RunEffect(at=call.at)
+    return None
+
+
+def _wait(state: Session, calls: list[Call]) -> Wait:
+    until: list[datetime] = []
+    requests: list[str] = []
+    held: list[str] = []
+    for call in calls:
+        match call.state:
+            case Asking(request=request) | Unsettled(request=request):
+                waits = state.requests[request]
+                until.append(waits.deadline_at)
+                if isinstance(waits.state, Open):
+                    requests.append(request)
+                elif by := held_by(state, call):
+                    held.append(by)
+            case RetryDue(again_at=again_at):
+                until.append(again_at)
+            case Executing(until=ends):
+                until.append(ends)
+            case Allowed():
+                if by := held_by(state, call):
+                    held.append(by)
+            case Delegated(child=child):
+                held.append(child)
+            case Lost() | CallOver():
+                pass
+    return Wait(
+        until=min(until) if until else None, requests=tuple(requests), held_by=tuple(held)
+    )
+
+
+def _between_steps(state: Session, run: Run) -> Work:
+    if run.stopping is not None:
+        return Finish(stop=run.stopping)
+    if run.kind == "hosted":
+        return Wait(until=None)
+    if run.step < run.max_steps:
+        return CallModel(step=run.step + 1)
+    gated = any(call.asked for call in state.step_calls(run.id, run.step))
+    if run.step == run.max_steps and gated:
+        return CallModel(step=run.step + 1, closing=True)
+    return Finish(stop="max_steps")
+
+
+def wake_at(state: Session, run: Run) -> datetime | None:
+    """Say when a driver should look at the run again; None: not before somebody acts.
+
+    While a run is driven this is the end of its lease, so that a driver that dies is missed.
+    """
+    match run.state:
+        case RunOver():
+            return None
+        case Working(until=until):
+            return until
+        case Resting(not_before=not_before):
+            work = next_work(state, run.id)
+            ready = work.until if isinstance(work, Wait) else state.now
+            if ready is None or not_before is None:
+                return ready
+            return max(ready, not_before)

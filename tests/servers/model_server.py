@@ -1,0 +1,341 @@
+"""A real HTTP server that speaks `POST /v1/chat/completions` as a vendor does, for tests.
+
+It answers from a script, keeps every request, refuses with 400 what a vendor refuses (see
+tests/servers/chat_rules.py), and fails as told for the next requests. A script is a function of the
+request's JSON; what it gives is a text, an assistant message in wire form (see `calls`), or a whole
+body with `choices`. As a module it prints its base URL and serves until its input ends:
+
+    python -m tests.servers.model_server --script package.module:function
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import itertools
+import json
+import socket
+import struct
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self, cast
+
+from tests.servers.chat_rules import Refused, check
+
+Body = dict[str, Any]
+Reply = str | Body
+Script = Callable[[Body], Reply]
+
+HANG_SECONDS = 60.0
+"""How long a hanging request hangs at most; closing the server ends it at once."""
+
+IDLE_SECONDS = 10.0
+"""How long a connection may say nothing."""
+
+
+class Fault(StrEnum):
+    """What can go wrong with one request. From EMPTY_CONTENT on the script is asked first."""
+
+    RATE_LIMITED = "rate_limited"
+    SERVER_ERROR = "server_error"
+    UNAVAILABLE = "unavailable"
+    UNAUTHORIZED = "unauthorized"
+    HANG = "hang"
+    DROP = "drop"
+    MALFORMED_JSON = "malformed_json"
+    NO_CHOICES = "no_choices"
+    EMPTY_CONTENT = "empty_content"
+    UNREADABLE_ARGUMENTS = "unreadable_arguments"
+    UNKNOWN_TOOL = "unknown_tool"
+    DUPLICATE_IDS = "duplicate_ids"
+    MISSING_IDS = "missing_ids"
+    TRUNCATED_BODY = "truncated_body"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """One request as it came; `body` is None where it was no JSON."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: Body | None
+
+
+def calls(*wanted: tuple[str, Mapping[str, object] | str], text: str | None = None) -> Body:
+    """Make an assistant message of calls, each a name with arguments or with their raw text.
+
+    The server gives each call an id that it gives to no other.
+    """
+    made = [
+        {
+            "type": "function",
+            "function": {
+                "name": name,
+                "arguments": given if isinstance(given, str) else json.dumps(given),
+            },
+        }
+        for name, given in wanted
+    ]
+    return {"content": text, "tool_calls": made}
+
+
+class ModelServer:
+    """The server, listening from the moment it is made; a context manager that closes it.
+
+    `requests` holds everything received, `errors` what scripts raised (answered with 500). With
+    `api_key` set, another key is answered 401.
+    """
+
+    def __init__(self, script: Script, *, api_key: str | None = None) -> None:
+        self.script = script
+        self.api_key = api_key
+        self.requests: list[Received] = []
+        self.errors: list[Exception] = []
+        self.closing = threading.Event()
+        self.numbers = itertools.count(1)
+        self._faults: deque[tuple[Fault, float]] = deque()
+        self._guard = threading.Lock()
+        self._http = _Http(("127.0.0.1", 0), _Handler)
+        self._http.owner = self
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return int(self._http.server_address[1])
+
+    @property
+    def base_url(self) -> str:
+        """Give what a client takes as `base_url`."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def bodies(self) -> list[Body]:
+        """Give the JSON of every request, in the order received."""
+        with self._guard:
+            return [received.body for received in self.requests if received.body is not None]
+
+    def fail(self, fault: Fault, *, times: int = 1, retry_after_seconds: float = 1) -> None:
+        """Let the next requests fail so, after the failures already told."""
+        with self._guard:
+            self._faults.extend([(fault, retry_after_seconds)] * times)
+
+    def receive(self, received: Received) -> tuple[Fault, float] | None:
+        """Keep a request, and give the fault it meets."""
+        with self._guard:
+            self.requests.append(received)
+            return self._faults.popleft() if self._faults else None
+
+    def close(self) -> None:
+        """Release what hangs, finish what is answered, and stop; may be called twice."""
+        if self.closing.is_set():
+            return
+        self.closing.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Http(ThreadingHTTPServer):
+    # Closing waits for the threads, so that no socket outlives the server.
+    daemon_threads = False
+    owner: ModelServer
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Let a client that went away go in silence; tests make them go."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(cast(Any, request), client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_SECONDS
+
+    @property
+    def owner(self) -> ModelServer:
+        return cast(_Http, self.server).owner
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 as the library names it
+        """Write nothing; `ModelServer.requests` is the log."""
+
+    def do_POST(self) -> None:
+        text = self.rfile.read(int(self.headers.get("content-length", "0")))
+        try:
+            body = json.loads(text)
+        except ValueError:
+            body = None
+        body = body if isinstance(body, dict) else None
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        fault = self.owner.receive(Received(path=self.path, headers=headers, body=body))
+        if fault is not None and self._fails(*fault):
+            return
+        try:
+            check(self.path, headers, body, api_key=self.owner.api_key)
+        except Refused as refused:
+            self._answer(refused.status, refused.body())
+            return
+        assert body is not None
+        try:
+            reply = self.owner.script(body)
+        except Exception as error:  # noqa: BLE001 a script's error must not look like a lost connection
+            self.owner.errors.append(error)
+            self._answer(500, _error(f"The script raised {error!r}.", "server_error"))
+            return
+        kind = fault[0] if fault else None
+        answer = _spoiled(self._completion(body, reply), body, kind)
+        self._answer(200, answer, cut=kind is Fault.TRUNCATED_BODY)
+
+    def do_GET(self) -> None:
+        self._answer(404, _error("There is only POST here.", "invalid_request_error"))
+
+    def _fails(self, fault: Fault, retry_after_seconds: float) -> bool:
+        """Answer with a fault that asks no script; say whether it was one."""
+        match fault:
+            case Fault.RATE_LIMITED:
+                headers = {"Retry-After": f"{retry_after_seconds:g}"}
+                error = _error("Rate limit reached.", "requests", code="rate_limit_exceeded")
+                self._answer(429, error, headers=headers)
+            case Fault.SERVER_ERROR:
+                self._answer(500, _error("The server had an error.", "server_error"))
+            case Fault.UNAVAILABLE:
+                self._answer(503, b"<html><body>Service Unavailable</body></html>")
+            case Fault.UNAUTHORIZED:
+                error = _error("Incorrect API key provided.", "invalid_request_error")
+                self._answer(401, error)
+            case Fault.HANG:
+                self.owner.closing.wait(HANG_SECONDS)
+                self._drop()
+            case Fault.DROP:
+                self._drop()
+            case Fault.MALFORMED_JSON:
+                self._answer(200, b'{"id": "chatcmpl-1", "choices": [{"index": 0, "mess')
+            case Fault.NO_CHOICES:
+                self._answer(200, {"id": "chatcmpl-1", "object": "chat.completion", "choices": []})
+            case _:
+                return False
+        return True
+
+    def _drop(self) -> None:
+        # Lingering for no time makes closing a reset, as when a peer dies.
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+
+    def _completion(self, request: Body, reply: Reply) -> Body:
+        if isinstance(reply, dict) and "choices" in reply:
+            return reply
+        message: Body = {"role": "assistant", "content": reply} if isinstance(reply, str) else reply
+        message = {"role": "assistant", "refusal": None, **message}
+        number = next(self.owner.numbers)
+        made = message.get("tool_calls")
+        if made:
+            message["tool_calls"] = [
+                {"id": f"call_{number:04}_{index}", **each} for index, each in enumerate(made)
+            ]
+        return {
+            "id": f"chatcmpl-{number}",
+            "object": "chat.completion",
+            "created": 1_700_000_000,
+            "model": request["model"],
+            "choices": [
+                {"index": 0, "message": message, "finish_reason": "tool_calls" if made else "stop"}
+            ],
+            "usage": {
+                "prompt_tokens": len(json.dumps(request)) // 4,
+                "completion_tokens": len(json.dumps(message)) // 4,
+                "total_tokens": len(json.dumps(request)) // 4 + len(json.dumps(message)) // 4,
+            },
+        }
+
+    def _answer(
+        self,
+        status: int,
+        body: Body | bytes,
+        *,
+        headers: Mapping[str, str] | None = None,
+        cut: bool = False,
+    ) -> None:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        kind = "text/html" if content.startswith(b"<") else "application/json"
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2] if cut else content)
+
+
+def _error(message: str, kind: str, *, code: str | None = None) -> Body:
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def _spoiled(answer: Body, request: Body, fault: Fault | None) -> Body:
+    """Spoil a sound answer; where a fault needs calls and there are none, call the first tool."""
+    if fault in (None, Fault.TRUNCATED_BODY):
+        return answer
+    choice = answer["choices"][0]
+    message = choice["message"]
+    if fault is Fault.EMPTY_CONTENT:
+        choice["message"] = {"role": "assistant", "content": None, "refusal": None}
+        choice["finish_reason"] = "stop"
+        return answer
+    if not message.get("tool_calls"):
+        tools = request.get("tools") or [{"function": {"name": "no_tool"}}]
+        message.update(calls((tools[0]["function"]["name"], {})))
+        message["tool_calls"][0]["id"] = "call_spoiled"
+        choice["finish_reason"] = "tool_calls"
+    made = message["tool_calls"]
+    if fault is Fault.DUPLICATE_IDS and len(made) == 1:
+        made.append(json.loads(json.dumps(made[0])))
+    for each in made:
+        match fault:
+            case Fault.UNREADABLE_ARGUMENTS:
+                each["function"]["arguments"] = each["function"]["arguments"][:-1] + ', "cut": '
+            case Fault.UNKNOWN_TOOL:
+                each["function"]["name"] = "no such tool"
+            case Fault.DUPLICATE_IDS:
+                each["id"] = made[0]["id"]
+            case Fault.MISSING_IDS:
+                each["id"] = ""
+            case _:
+                raise AssertionError(fault)
+    return answer
+
+
+def say_hello(request: Body) -> Reply:
+    """Answer the same to everything; the script of a server that is given none."""
+    return "Hello."
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Serve until standard input ends, so that no server outlives who started it."""
+    parser = argparse.ArgumentParser(description="A chat.completions server for tests.")
+    parser.add_argument("--script", default=f"{__name__}:say_hello", help="module:function")
+    module, _, name = parser.parse_args(arguments).script.partition(":")
+    with ModelServer(getattr(importlib.import_module(module), name)) as server:
+        print(server.base_url, flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -19,7 +19,7 @@ _KNOWN = frozenset(
 )
 
 
-class Refused(Exception):  # noqa: N818 it is an answer, as the errors of placet are named
+class Refused(Exception):
     """The answer to a request that is not as it must be."""
 
     def __init__(self, message: str, *, param: str | None = None, status: int = 400) -> None:

@@ -35,6 +35,9 @@ Script = Callable[[Body], Reply]
 HANG_SECONDS = 60.0
 """How long a hanging request hangs at most; closing the server ends it at once."""
 
+DRIP_SECONDS = 0.05
+DRIPS = 1_000
+
 IDLE_SECONDS = 10.0
 """How long a connection may say nothing."""
 
@@ -47,6 +50,7 @@ class Fault(StrEnum):
     UNAVAILABLE = "unavailable"
     UNAUTHORIZED = "unauthorized"
     HANG = "hang"
+    DRIP = "drip"
     DROP = "drop"
     MALFORMED_JSON = "malformed_json"
     NO_CHOICES = "no_choices"
@@ -98,6 +102,7 @@ class ModelServer:
         self.requests: list[Received] = []
         self.errors: list[Exception] = []
         self.closing = threading.Event()
+        self.verbatim: tuple[int, bytes] | None = None
         self.numbers = itertools.count(1)
         self._faults: deque[tuple[Fault, float]] = deque()
         self._guard = threading.Lock()
@@ -127,6 +132,10 @@ class ModelServer:
         """Let the next requests fail so, after the failures already told."""
         with self._guard:
             self._faults.extend([(fault, retry_after_seconds)] * times)
+
+    def answer_with(self, content: str, *, status: int = 200) -> None:
+        """Answer each request that is not refused with this very text, instead of the script."""
+        self.verbatim = (status, content.encode())
 
     def receive(self, received: Received) -> tuple[Fault, float] | None:
         """Keep a request, and give the fault it meets."""
@@ -194,6 +203,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(refused.status, refused.body())
             return
         assert body is not None
+        if self.owner.verbatim is not None:
+            self._answer(*self.owner.verbatim)
+            return
         try:
             reply = self.owner.script(body)
         except Exception as error:  # noqa: BLE001 a script's error must not look like a lost connection
@@ -224,6 +236,8 @@ class _Handler(BaseHTTPRequestHandler):
             case Fault.HANG:
                 self.owner.closing.wait(HANG_SECONDS)
                 self._drop()
+            case Fault.DRIP:
+                self._drip()
             case Fault.DROP:
                 self._drop()
             case Fault.MALFORMED_JSON:
@@ -233,6 +247,17 @@ class _Handler(BaseHTTPRequestHandler):
             case _:
                 return False
         return True
+
+    def _drip(self) -> None:
+        """Send a byte now and then, so that no single read takes long."""
+        self.send_response(200)
+        self.send_header("Content-Length", str(DRIPS))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for _ in range(DRIPS):
+            self.wfile.write(b" ")
+            if self.owner.closing.wait(DRIP_SECONDS):
+                return
 
     def _drop(self) -> None:
         # Lingering for no time makes closing a reset, as when a peer dies.

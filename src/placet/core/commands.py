@@ -43,6 +43,7 @@ class Sound:
     """A call that can be taken to policy, with policy's ruling on it.
 
     One whose arguments could not be read has them as raw text in its draft, and is asked (G4).
+    `approvers` are those who may say what became of it, should its outcome be lost.
     """
 
     draft: Draft
@@ -50,6 +51,7 @@ class Sound:
     kind: CallKind
     surface: str
     recovery: Recovery
+    approvers: tuple[str, ...]
     ruling: Ruling
 
     @property

@@ -15,9 +15,7 @@ def start(so_far: Unfolding, command: c.StartRun) -> None:
     known = so_far.state.runs.get(command.run)
     if known is not None:
         if (known.agent, known.requester) != (command.agent, command.requester):
-            raise Conflict(
-                "run_exists", "That run id stands for another run.", run_id=command.run
-            )
+            raise Conflict("run_exists", "That run id stands for another run.", run_id=command.run)
         return
     if command.parent is None:
         _make_room(so_far, command)
@@ -48,9 +46,7 @@ def _make_room(so_far: Unfolding, command: c.StartRun) -> None:
         if isinstance(run.state, RunOver) or run.parent is not None:
             continue
         if isinstance(run.state, Working) and run.state.until > so_far.state.now:
-            raise InProgress(
-                "run_active", "A run of this session is under way.", run_id=run.id
-            )
+            raise InProgress("run_active", "A run of this session is under way.", run_id=run.id)
         if not command.supersede:
             waits = isinstance(next_work(so_far.state, run.id), Wait)
             raise Conflict(
@@ -70,18 +66,17 @@ def take_lease(so_far: Unfolding, command: c.TakeLease) -> None:
     """Give the right to drive to one process: the holder's time is up, or it is gone."""
     run = active(so_far, command.run)
     if run.kind == "hosted":
-        raise NotPermitted(
-            "hosted_run", "A framework's loop drives this run.", run_id=command.run
+        raise NotPermitted("hosted_run", "A framework's loop drives this run.", run_id=command.run)
+    held = run.state
+    if isinstance(held, Working) and so_far.state.now < held.until and held.holder != command.gone:
+        raise InProgress(
+            "run_driven",
+            f"Process {held.holder.pid} on {held.holder.host} drives this run.",
+            hint="Wait for it, or until its lease ends.",
+            run_id=command.run,
         )
-    match run.state:
-        case Working(holder=holder, until=until):
-            if so_far.state.now < until and holder != command.gone:
-                raise InProgress(
-                    "run_driven",
-                    f"Process {holder.pid} on {holder.host} drives this run.",
-                    hint="Wait for it, or until its lease ends.",
-                    run_id=command.run,
-                )
+    if isinstance(next_work(so_far.state, command.run), Wait):
+        return  # There is nothing to drive, and so nothing is held (D1).
     so_far.add(
         e.LeaseTaken(
             run=command.run,
@@ -133,9 +128,7 @@ def cancel(so_far: Unfolding, command: c.CancelRun) -> None:
     if isinstance(run.state, RunOver):
         if run.state.stop == "cancelled":
             return
-        raise Closed(
-            "run_over", f"The run has ended: {run.state.stop}.", run_id=command.run
-        )
+        raise Closed("run_over", f"The run has ended: {run.state.stop}.", run_id=command.run)
     cause = f"{command.by.id}: {command.cause}" if command.cause else command.by.id
     so_far.stop_run(command.run, "cancelled", code="cancelled", cause=cause)
 

@@ -12,8 +12,9 @@ from datetime import datetime
 from placet.core import commands as c
 from placet.core import events as e
 from placet.core import wording
-from placet.core.errors import Conflict, InvalidInput, Refusal
+from placet.core.canonical import short_id
 from placet.core.deciding_runs import active
+from placet.core.errors import Conflict, InvalidInput, Refusal
 from placet.core.state import Allowed, Run
 from placet.core.unfolding import Unfolding
 from placet.core.values import (
@@ -26,7 +27,6 @@ from placet.core.values import (
     Payload,
     action_digest,
 )
-from placet.core.canonical import short_id
 
 #: A remembered "no" answers this many proposals; the next one stops the run (G6).
 PROPOSALS_BEFORE_LOOP = 2
@@ -76,7 +76,7 @@ def _known(so_far: Unfolding, command: c.Propose) -> bool:
             raise Conflict(
                 "call_changed",
                 "This occurrence was proposed with another call.",
-                hint="A step that is proposed again must hold the same calls; a new step asks anew.",
+                hint="A step that is proposed again holds the same calls; a new step asks anew.",
                 call=str(_at(call)),
             )
     return True
@@ -190,6 +190,7 @@ def freeze(so_far: Unfolding, call: c.Sound, *, version: int) -> str:
             scope=call.draft.scope,
             environment=call.draft.environment,
             recovery=call.recovery,
+            approvers=call.approvers,
             rule=call.ruling.rule,
         )
     )
@@ -239,6 +240,8 @@ def record_reads(so_far: Unfolding, command: c.RecordReads) -> None:
         if not call.open:
             continue
         if call.kind != "read" or not isinstance(call.state, Allowed):
-            raise Refusal("not_a_read", "Only a read that is allowed has no intent.", call=str(call.at))
+            raise Refusal(
+                "not_a_read", "Only a read that is allowed has no intent.", call=str(call.at)
+            )
         so_far.end_call(call.at, "succeeded" if ok else "tool_failed", so_far.text(told))
     so_far.finish_if_idle(command.run)

@@ -97,6 +97,7 @@ class CallProposed:
     scope: tuple[str, ...]
     environment: str
     recovery: Recovery
+    approvers: tuple[str, ...]
     rule: str
 
 
@@ -197,7 +198,7 @@ class RequestSettled:
 
     request: str
     by: str
-    verdict: str
+    finding: str
     detail: Payload | None = None
     via: str = ""
 

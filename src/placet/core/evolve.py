@@ -72,8 +72,9 @@ def _put(mapping: Mapping[K, V], key: K, value: V) -> dict[K, V]:
     return {**mapping, key: value}
 
 
-def _run(state: Session, run: str, **changes: Any) -> Session:
-    return replace(state, runs=_put(state.runs, run, replace(state.runs[run], **changes)))
+def _run(session: Session, run: str, **changes: Any) -> Session:
+    changed = replace(session.runs[run], **changes)
+    return replace(session, runs=_put(session.runs, run, changed))
 
 
 def _call(state: Session, at: Occurrence, to: CallState, **changes: Any) -> Session:
@@ -154,6 +155,7 @@ def _call_proposed(state: Session, event: e.CallProposed) -> Session:
         scope=event.scope,
         environment=event.environment,
         recovery=event.recovery,
+        approvers=event.approvers,
         rule=event.rule,
         attempts=known.attempts if known else 0,
         voids=known.voids if known else 0,
@@ -232,6 +234,7 @@ def _never_proposed(state: Session, event: e.CallEnded, over: CallOver) -> Call:
         scope=(),
         environment="",
         recovery=Recovery(),
+        approvers=(),
         rule="",
         state=over,
     )
@@ -301,9 +304,7 @@ def _request_edited(state: Session, event: e.RequestEdited) -> Session:
 
 def _request_voided(state: Session, event: e.RequestVoided) -> Session:
     request = state.requests[event.request]
-    state = _request(
-        state, event.request, Voided(changed=event.changed, successor=event.successor)
-    )
+    state = _request(state, event.request, Voided(changed=event.changed, successor=event.successor))
     call = state.calls[request.at]
     return _call(state, request.at, call.state, voids=call.voids + 1)
 
@@ -317,7 +318,7 @@ def _request_cancelled(state: Session, event: e.RequestCancelled) -> Session:
 
 
 def _request_settled(state: Session, event: e.RequestSettled) -> Session:
-    return _request(state, event.request, Settled(by=event.by, verdict=event.verdict))
+    return _request(state, event.request, Settled(by=event.by, finding=event.finding))
 
 
 def _settlement_lapsed(state: Session, event: e.SettlementLapsed) -> Session:

@@ -161,6 +161,7 @@ class Call:
     scope: tuple[str, ...]
     environment: str
     recovery: Recovery
+    approvers: tuple[str, ...]
     rule: str
     attempts: int = 0
     voids: int = 0
@@ -240,19 +241,11 @@ class Settled:
     """A person said what became of the attempt."""
 
     by: str
-    verdict: str
+    finding: str
 
 
 RequestState = (
-    Open
-    | Approved
-    | Spent
-    | Rejected
-    | Superseded
-    | Voided
-    | Expired
-    | Cancelled
-    | Settled
+    Open | Approved | Spent | Rejected | Superseded | Voided | Expired | Cancelled | Settled
 )
 
 

@@ -73,7 +73,13 @@ class Unfolding:
         return found
 
     def end_call(
-        self, at: Occurrence, code: CallCode, told: Payload, *, by: str = "", like: Call | None = None
+        self,
+        at: Occurrence,
+        code: CallCode,
+        told: Payload,
+        *,
+        by: str = "",
+        like: Call | None = None,
     ) -> None:
         """Give a call its one result."""
         call = like or self.call(at)

@@ -7,6 +7,7 @@ events and states only by reference.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,6 +22,8 @@ EVERY_SURFACE = "*"
 CallKind = Literal["read", "effect", "agent"]
 RunKind = Literal["driven", "hosted"]
 RequestKind = Literal["approval", "settlement"]
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 #: Why a call ended, as a closed list (DESIGN.md section 5), and `succeeded`.
 CallCode = Literal[
@@ -188,7 +191,12 @@ class Draft:
 
     def document(self) -> dict[str, JsonValue]:
         """Give the JSON form that is stored, and, with the generation, digested."""
-        readable = not isinstance(self.arguments, str)
+        if not isinstance(self.arguments, str):
+            arguments: dict[str, JsonValue] = {"arguments": dict(self.arguments)}
+        elif self.arguments.isascii() or not _LONE_SURROGATE.search(self.arguments):
+            arguments = {"raw_arguments": self.arguments}
+        else:  # Text that has no UTF-8 has no canonical form either, and is kept by its code units.
+            arguments = {"raw_arguments_hex": self.arguments.encode("utf-8", "surrogatepass").hex()}
         return {
             "tenant": self.tenant,
             "session": self.session,
@@ -198,9 +206,7 @@ class Draft:
             "tool_call_id": self.tool_call_id,
             "tool": self.tool,
             "tool_fingerprint": self.tool_fingerprint,
-            "arguments" if readable else "raw_arguments": (
-                dict(self.arguments) if isinstance(self.arguments, Mapping) else self.arguments
-            ),
+            **arguments,
             "scope": list(self.scope),
             "environment": self.environment,
             "salt": self.salt,
@@ -209,9 +215,14 @@ class Draft:
 
 def draft_from(document: Mapping[str, JsonValue]) -> Draft:
     """Read a `Draft` back from its stored JSON form; raises KeyError or TypeError if damaged."""
-    raw = document.get("raw_arguments")
-    arguments = raw if isinstance(raw, str) else document["arguments"]
-    if not isinstance(arguments, (Mapping, str)):
+    if "raw_arguments_hex" in document:
+        units = bytes.fromhex(str(document["raw_arguments_hex"]))
+        arguments: JsonValue = units.decode("utf-8", "surrogatepass")
+    elif "raw_arguments" in document:
+        arguments = str(document["raw_arguments"])
+    else:
+        arguments = document["arguments"]
+    if not isinstance(arguments, (dict, str)):
         raise TypeError("arguments are neither an object nor raw text")
     return Draft(
         tenant=str(document["tenant"]),

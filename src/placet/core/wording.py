@@ -91,7 +91,9 @@ def outcome_unknown(cause: str) -> str:
 def settled_unknown(by: str, detail: str) -> str:
     """A person gave up on finding out."""
     more = f" ({detail})" if detail else ""
-    return f"Outcome unknown: {by} could not find out what became of it{more}. It may have happened."
+    return (
+        f"Outcome unknown: {by} could not find out what became of it{more}. It may have happened."
+    )
 
 
 def settled_not_done(by: str, detail: str) -> str:

@@ -1,4 +1,4 @@
-"""next_work(state, run) -> what the loop of a run does next. Start, resume and recovery are this (D2).
+"""next_work(state, run) -> what a run's loop does next: start, resume and recovery alike (D2).
 
 Each kind of work names one command or one call of a body. What waits for a person, for a time or
 for another effect is `Wait`; then nothing is held (D1).
@@ -157,7 +157,7 @@ def next_work(state: Session, run_id: str) -> Work:
     if urgent := _urgent(state, run, calls):
         return urgent
     if calls:
-        return _runnable(state, run, calls) or _wait(state, calls)
+        return _runnable(state, calls) or _wait(state, calls)
     return _between_steps(state, run)
 
 
@@ -181,7 +181,7 @@ def _abandoned(state: Session, run: Run, executing: Executing) -> bool:
     return True
 
 
-def _runnable(state: Session, run: Run, calls: list[Call]) -> Work | None:
+def _runnable(state: Session, calls: list[Call]) -> Work | None:
     reads = tuple(c.at for c in calls if isinstance(c.state, Allowed) and c.kind == "read")
     if reads:
         return RunReads(calls=reads)
@@ -227,9 +227,7 @@ def _wait(state: Session, calls: list[Call]) -> Wait:
                 held.append(child)
             case Lost() | CallOver():
                 pass
-    return Wait(
-        until=min(until) if until else None, requests=tuple(requests), held_by=tuple(held)
-    )
+    return Wait(until=min(until) if until else None, requests=tuple(requests), held_by=tuple(held))
 
 
 def _between_steps(state: Session, run: Run) -> Work:

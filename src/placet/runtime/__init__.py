@@ -1,1 +1,1 @@
-"""."""
+"""The runtime: the one writer, the one door, effects and their recovery, and the worker."""

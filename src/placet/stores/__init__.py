@@ -1,1 +1,1 @@
-"""."""
+"""Where state lives: one Protocol, its contract, and the stores that keep it."""

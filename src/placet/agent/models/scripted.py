@@ -80,22 +80,12 @@ def say(text: str, *, reasoning: str = "") -> AssistantMessage:
     return AssistantMessage(text=text, reasoning=reasoning)
 
 
-def call(
-    name: str,
-    /,
-    id: str | None = None,  # noqa: A002 it is a call's id, on the wire and in a script
-    **arguments: object,
-) -> AssistantMessage:
-    """Make a reply of one call. `arguments` are values that JSON has; for others see `raw_call`."""
+def call(name: str, /, id: str | None = None, **arguments: object) -> AssistantMessage:
+    """Make a reply of one call, with `id` as the call's; `raw_call` takes any arguments."""
     return raw_call(name, json.dumps(arguments, ensure_ascii=False), id=id)
 
 
-def raw_call(
-    name: str,
-    arguments: str,
-    *,
-    id: str | None = None,  # noqa: A002 as in `call`
-) -> AssistantMessage:
+def raw_call(name: str, arguments: str, *, id: str | None = None) -> AssistantMessage:
     """Make a reply of one call whose arguments are this very text, readable or not."""
     return AssistantMessage(text="", calls=(RawCall(id=id or "", name=name, arguments=arguments),))
 

@@ -1,0 +1,334 @@
+"""Deciding about effects: whether a body may be entered now, and what its outcome means.
+
+The intent is durable before a body is entered, the outcome before anything builds on it. What
+nobody can know is never guessed: it is tried again under the same key, probed, or put to a
+person (D4).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from placet.core import commands as c
+from placet.core import events as e
+from placet.core import wording
+from placet.core.canonical import digest_of, short_id
+from placet.core.deciding_runs import active
+from placet.core.deciding_steps import ask, freeze, nobody
+from placet.core.errors import Closed, Conflict, InProgress, Refusal, StaleHolder
+from placet.core.state import (
+    Allowed,
+    Approved,
+    Asking,
+    Call,
+    CallOver,
+    Executing,
+    Lost,
+    Open,
+    Request,
+    RetryDue,
+)
+from placet.core.unfolding import Unfolding
+from placet.core.values import Allow, Ask, Deny, Needs, idempotency_key
+from placet.core.work import held_by
+
+#: How often the world may change under one call before it is denied (G13).
+MOST_VOIDS = 3
+
+#: How often an idempotent body whose outcome was lost is entered again, whatever it declares.
+MOST_LOST_RETRIES = 3
+
+#: How long people have to settle an unknown outcome before its run ends without them.
+SETTLEMENT_LASTS = timedelta(hours=24)
+
+#: How much longer than its time limit an attempt of a hosted run is taken to be alive.
+HOSTED_MARGIN = timedelta(seconds=30)
+
+
+def begin(so_far: Unfolding, command: c.Begin) -> None:
+    """Record the intent, if the call may run now and is still what was ruled on or approved."""
+    call = so_far.call(command.at)
+    match call.state:
+        case CallOver():
+            return
+        case Executing():
+            raise InProgress("call_executing", "An attempt is under way.", call=str(call.at))
+        case Allowed() | Asking() | RetryDue():
+            pass
+        case _:
+            raise Conflict("not_runnable", "The call cannot run now.", call=str(call.at))
+    run = active(so_far, call.at.run)
+    so_far.driven_by(run.id, command.fence)
+    if run.stopping is not None and not call.attempts:
+        raise Closed("run_stopping", f"The run stops: {run.stopping}.", run_id=run.id)
+    if command.digest != call.digest:
+        raise Conflict(
+            "digest_mismatch",
+            "What is stored is not what was ruled on; the store was changed from outside.",
+            hint="Run `placet audit verify`.",
+            call=str(call.at),
+        )
+    if isinstance(call.state, RetryDue):
+        if so_far.state.now < call.state.again_at:
+            raise Refusal("not_yet", f"Not before {call.state.again_at}.", call=str(call.at))
+        _enter(so_far, command, call, None)
+    elif isinstance(call.state, Asking):
+        _begin_approved(so_far, command, call, so_far.request(call.state.request))
+    else:
+        _begin_allowed(so_far, command, call)
+
+
+def _begin_allowed(so_far: Unfolding, command: c.Begin, call: Call) -> None:
+    """Rule again: policy may have become stricter since the call was allowed."""
+    today = command.today
+    run = so_far.run(call.at.run)
+    if isinstance(today, c.Unsound):
+        so_far.end_call(call.at, today.code, so_far.text(today.detail))
+    elif isinstance(today.ruling, Deny):
+        told = wording.policy_denied(today.ruling.rule, today.ruling.reason)
+        so_far.end_call(call.at, "policy_denied", so_far.text(told))
+    elif isinstance(today.ruling, Ask):
+        if not today.ruling.needs.possible(run.requester):
+            told = wording.no_approver(nobody(today.ruling.needs, run.requester))
+            so_far.end_call(call.at, "no_approver", so_far.text(told))
+        else:
+            freeze(so_far, today, version=call.version + 1)
+            ask(so_far, today, today.ruling, run, policy_version=command.policy_version)
+    else:
+        _not_held(so_far, call)
+        _enter(so_far, command, call, None)
+
+
+def _begin_approved(so_far: Unfolding, command: c.Begin, call: Call, request: Request) -> None:
+    if isinstance(request.state, Open):
+        raise Conflict("not_approved", "The request still waits.", request_id=request.id)
+    if not isinstance(request.state, Approved):
+        raise Closed("request_closed", "The request is closed.", request_id=request.id)
+    if so_far.state.now >= request.deadline_at:
+        raise Closed("expired", "The deadline has passed.", request_id=request.id)
+    if changed := _changed(so_far, command, call, request):
+        _void(so_far, command, call, request, changed)
+        return
+    people = request.needs.people(request.requester) & command.eligible
+    dropped = tuple(v for v in request.state.votes if v not in people)
+    if len(request.state.votes) - len(dropped) < request.needs.quorum:
+        so_far.add(e.VotesDropped(request=request.id, people=dropped))
+        return
+    _not_held(so_far, call)
+    _enter(so_far, command, call, request.id)
+
+
+def _changed(so_far: Unfolding, command: c.Begin, call: Call, request: Request) -> tuple[str, ...]:
+    """Name what is otherwise than when it was asked about (G13)."""
+    today = command.today
+    if isinstance(today, c.Unsound):
+        return (today.code,)
+    differs = {
+        "tool": today.draft.tool_fingerprint != call.tool_fingerprint,
+        "permission scope": today.draft.scope != call.scope,
+        "environment": today.draft.environment != call.environment,
+        "arguments": today.call_key != call.call_key,
+        "policy": _stricter(today.ruling, request.needs),
+        "surface generation": so_far.state.foreign(call.surface, call.at) != call.foreign,
+    }
+    return tuple(name for name, differ in differs.items() if differ)
+
+
+def _stricter(ruling: Allow | Ask | Deny, needs: Needs) -> bool:
+    match ruling:
+        case Allow():
+            return False
+        case Deny():
+            return True
+        case Ask(needs=today):
+            # Fewer approvers are a matter of authority, checked vote by vote.
+            return (today.quorum, today.exclude_requester) != (
+                needs.quorum,
+                needs.exclude_requester,
+            )
+
+
+def _void(
+    so_far: Unfolding,
+    command: c.Begin,
+    call: Call,
+    request: Request,
+    changed: tuple[str, ...],
+) -> None:
+    """Close the request, and ask anew in the world as it is now, at most three times."""
+    today, run = command.today, so_far.run(call.at.run)
+
+    def closed() -> None:
+        so_far.add(e.RequestVoided(request=request.id, changed=changed, successor=None))
+
+    if isinstance(today, c.Unsound):
+        closed()
+        so_far.end_call(call.at, today.code, so_far.text(today.detail))
+    elif call.voids + 1 >= MOST_VOIDS:
+        closed()
+        so_far.end_call(call.at, "environment_unstable", so_far.text(wording.unstable(changed)))
+    elif isinstance(today.ruling, Deny):
+        closed()
+        told = wording.policy_denied(today.ruling.rule, today.ruling.reason)
+        so_far.end_call(call.at, "policy_denied", so_far.text(told))
+    else:
+        needs = today.ruling.needs if isinstance(today.ruling, Ask) else request.needs
+        lasts = request.deadline_at - so_far.state.now
+        ruling = Ask(rule=today.ruling.rule, needs=needs, lasts=lasts, reason=today.ruling.reason)
+        if not needs.possible(run.requester):
+            closed()
+            told = wording.no_approver(nobody(needs, run.requester))
+            so_far.end_call(call.at, "no_approver", so_far.text(told))
+        else:
+            freeze(so_far, today, version=call.version + 1)
+            successor = ask(
+                so_far,
+                today,
+                ruling,
+                run,
+                policy_version=command.policy_version,
+                replaces=request.id,
+                changes=f"changed since it was approved: {', '.join(changed)}",
+                deadline_at=request.deadline_at,
+            )
+            so_far.add(e.RequestVoided(request=request.id, changed=changed, successor=successor))
+    so_far.finish_if_idle(run.id)
+
+
+def _not_held(so_far: Unfolding, call: Call) -> None:
+    if by := held_by(so_far.state, call):
+        raise Refusal(
+            "held", "Another effect or request comes first (G8).", held_by=by, call=str(call.at)
+        )
+
+
+def _enter(so_far: Unfolding, command: c.Begin, call: Call, request: str | None) -> None:
+    run = so_far.run(call.at.run)
+    hosted = run.kind == "hosted"
+    so_far.add(
+        e.AttemptBegun(
+            at=call.at,
+            attempt=call.attempts + 1,
+            key=idempotency_key(call.digest),
+            fence=run.fence + 1 if hosted else run.fence,
+            holder=command.holder,
+            surface=call.surface,
+            until=so_far.state.now + call.recovery.time_limit + HOSTED_MARGIN,
+            request=request,
+        )
+    )
+
+
+def conclude(so_far: Unfolding, command: c.Conclude) -> None:
+    """Record what became of an attempt, by whoever still holds it."""
+    call = so_far.call(command.at)
+    held = isinstance(call.state, Executing) and call.state.fence == command.fence
+    if not held or call.attempts != command.attempt:
+        raise StaleHolder(
+            "stale_attempt",
+            "The attempt is not the caller's any more; its outcome was settled without it.",
+            call=str(call.at),
+        )
+    match command.outcome:
+        case c.Succeeded(told=told):
+            so_far.end_call(call.at, "succeeded", so_far.text(told))
+        case c.Failed(error=error, not_done=not_done):
+            _failed(so_far, call, error, not_done=not_done)
+        case c.Unknown(cause=cause):
+            _lost(so_far, call, cause)
+    so_far.finish_if_idle(call.at.run)
+
+
+def _failed(so_far: Unfolding, call: Call, error: str, *, not_done: bool) -> None:
+    again = call.recovery.idempotent or not_done
+    stopping = so_far.run(call.at.run).stopping is not None
+    if again and not stopping and call.attempts <= call.recovery.retries:
+        _again(so_far, call, error)
+        return
+    told = wording.failed(error, not_done=not_done, attempts=call.attempts)
+    so_far.end_call(call.at, "tool_failed", so_far.text(told))
+
+
+def _again(so_far: Unfolding, call: Call, cause: str) -> None:
+    pause = call.recovery.backoff * (2 ** (call.attempts - 1))
+    so_far.add(
+        e.AttemptFailed(
+            at=call.at,
+            attempt=call.attempts,
+            again_at=so_far.state.now + pause,
+            cause=so_far.text(cause),
+        )
+    )
+
+
+def _lost(so_far: Unfolding, call: Call, cause: str) -> None:
+    """An outcome that nobody knows: the same key again, the probe, or a person."""
+    so_far.add(e.AttemptLost(at=call.at, attempt=call.attempts, cause=so_far.text(cause)))
+    if call.recovery.idempotent and call.attempts <= max(call.recovery.retries, MOST_LOST_RETRIES):
+        _again(so_far, call, cause)
+    elif not call.recovery.probe:
+        _put_to_a_person(so_far, call, cause)
+
+
+def lose(so_far: Unfolding, command: c.Lose) -> None:
+    """Take an attempt from a holder whose lease has passed or whose process is gone (D5)."""
+    call = so_far.call(command.at)
+    if not isinstance(call.state, Executing) or call.attempts != command.attempt:
+        return
+    run = so_far.run(call.at.run)
+    if run.kind == "hosted":
+        if so_far.state.now < call.state.until and command.gone != call.state.holder:
+            raise InProgress("call_executing", "An attempt is under way.", call=str(call.at))
+    else:
+        so_far.driven_by(run.id, command.fence)
+        if call.state.fence == command.fence:
+            raise InProgress("call_executing", "An attempt is under way.", call=str(call.at))
+    _lost(so_far, call, command.cause)
+    so_far.finish_if_idle(run.id)
+
+
+def probed(so_far: Unfolding, command: c.Probed) -> None:
+    """Take a probe's answer; only a provably dead body permits another attempt (D4)."""
+    call = so_far.call(command.at)
+    if not isinstance(call.state, Lost) or call.attempts != command.attempt:
+        return
+    so_far.driven_by(call.at.run, command.fence)
+    if command.happened:
+        so_far.end_call(call.at, "succeeded", so_far.text(command.told), by="probe")
+    elif (
+        command.happened is False
+        and command.body_gone
+        and call.attempts <= max(call.recovery.retries, MOST_LOST_RETRIES)
+    ):
+        _again(so_far, call, "the probe says that it did not happen")
+    else:
+        cause = (
+            "the tool's probe could not tell"
+            if command.happened is None
+            else ("the probe says that it did not happen, but the attempt may still be under way")
+        )
+        _put_to_a_person(so_far, call, cause)
+    so_far.finish_if_idle(call.at.run)
+
+
+def _put_to_a_person(so_far: Unfolding, call: Call, cause: str) -> None:
+    """Open a settlement: those are asked who were asked to approve, or may be asked now."""
+    run = so_far.run(call.at.run)
+    digest = digest_of({"action": call.digest, "attempt": call.attempts, "kind": "settlement"})
+    so_far.add(
+        e.RequestOpened(
+            request=short_id("st", digest),
+            kind="settlement",
+            at=call.at,
+            digest=digest,
+            tool=call.tool,
+            needs=Needs(approvers=call.approvers),
+            requester=run.requester,
+            deadline_at=so_far.state.now + SETTLEMENT_LASTS,
+            rule=call.rule,
+            policy_version="",
+            reason=so_far.text(cause),
+        )
+    )
+    if run.stopping is not None:
+        so_far.lapse(so_far.request(short_id("st", digest)), cause)

@@ -1,0 +1,276 @@
+"""Deciding about requests: votes, rejections, edits, settlements and deadlines.
+
+One of any number of deciders wins, and the others get a typed conflict; the same person deciding
+the same twice is the same answer (G7).
+"""
+
+from __future__ import annotations
+
+from placet.core import commands as c
+from placet.core import events as e
+from placet.core import wording
+from placet.core.deciding_runs import active
+from placet.core.deciding_steps import ask, freeze, nobody
+from placet.core.errors import Closed, Conflict, InvalidInput, NotPermitted, Refusal
+from placet.core.state import (
+    Approved,
+    Cancelled,
+    Expired,
+    Open,
+    Rejected,
+    Request,
+    Settled,
+    Spent,
+    Superseded,
+    Unsettled,
+    Voided,
+)
+from placet.core.unfolding import Unfolding
+from placet.core.values import Ask, Deny, Needs, Payload, Principal
+from placet.core.work import due_requests
+
+
+def approve(so_far: Unfolding, command: c.Approve) -> None:
+    """Count one person's yes; with the quorum met the request is approved."""
+    request = _bound(so_far, command.request, "approval", command.digest)
+    by = command.by.id
+    match request.state:
+        case Approved(votes=votes) | Spent(votes=votes) if by in votes:
+            return
+        case Approved() | Spent():
+            raise _decided(request)
+        case Open(votes=votes):
+            _in_time(so_far, request)
+            _may_decide(request, command.by, command.eligible)
+            if by in votes:
+                return
+            if not request.readable:
+                raise Refusal(
+                    "unreadable_arguments",
+                    "What cannot be read cannot be approved (G4).",
+                    hint="Reject it, or edit its arguments.",
+                    request_id=request.id,
+                )
+            met = len(votes) + 1 >= request.needs.quorum
+            so_far.add(
+                e.VoteCast(
+                    request=request.id, by=by, digest=request.digest, met=met, via=command.via
+                )
+            )
+        case _:
+            raise _decided(request)
+
+
+def reject(so_far: Unfolding, command: c.Reject) -> None:
+    """Close a request: one eligible person's no is enough."""
+    request = _bound(so_far, command.request, "approval", command.digest)
+    match request.state:
+        case Rejected(by=by) if by == command.by.id:
+            return
+        case Open():
+            _in_time(so_far, request)
+            _may_decide(request, command.by, command.eligible)
+        case _:
+            raise _decided(request)
+    reason = command.reason.strip() or wording.NO_REASON
+    so_far.add(
+        e.RequestRejected(
+            request=request.id, by=command.by.id, reason=so_far.text(reason), via=command.via
+        )
+    )
+    told = so_far.text(wording.rejected(command.by.id, reason))
+    so_far.end_call(request.at, "rejected", told, by=command.by.id)
+    so_far.finish_if_idle(request.at.run)
+
+
+def withdraw(so_far: Unfolding, command: c.Withdraw) -> None:
+    """Take one's vote back, while nothing was begun on it."""
+    request = _bound(so_far, command.request, "approval", None)
+    match request.state:
+        case Open(votes=votes) | Approved(votes=votes):
+            if command.by.id in votes:
+                so_far.add(e.VoteWithdrawn(request=request.id, by=command.by.id))
+        case _:
+            raise _decided(request)
+
+
+def edit(so_far: Unfolding, command: c.Edit) -> None:
+    """Supersede a request by one for other arguments of the same call (G5)."""
+    request = _bound(so_far, command.request, "approval", command.digest)
+    if not isinstance(request.state, Open):
+        raise _decided(request)
+    _in_time(so_far, request)
+    _may_decide(request, command.by, command.eligible)
+    call, proposal = so_far.call(request.at), command.proposal
+    draft = proposal.draft
+    if not proposal.readable:
+        raise InvalidInput("unreadable_edit", "The edited arguments cannot be read (G4).")
+    if (draft.at, draft.tool_call_id, draft.tool) != (call.at, call.tool_call_id, call.tool):
+        raise InvalidInput("edit_changes_call", "An edit changes arguments only (G5).")
+    if proposal.call_key == call.call_key:
+        raise InvalidInput(
+            "edit_unchanged", "The edited arguments are the same.", hint="Approve it instead."
+        )
+    run, by = active(so_far, request.at.run), command.by.id
+    no = so_far.state.noes.get((run.id, proposal.call_key))
+    ruling = proposal.ruling
+    # A tool whose policy would let the edited call run is still answered for by its editor.
+    needs = ruling.needs if isinstance(ruling, Ask) else Needs(approvers=(by,))
+    if isinstance(ruling, Deny) or no is not None or not needs.possible(run.requester):
+        so_far.add(e.RequestEdited(request=request.id, by=by, successor=None, via=command.via))
+        if isinstance(ruling, Deny):
+            told = wording.policy_denied(ruling.rule, ruling.reason)
+            so_far.end_call(call.at, "policy_denied", so_far.text(told), by=by)
+        elif no is not None:
+            so_far.end_call(call.at, no.code, Payload(no.told_ref), by=by)
+        else:
+            told = wording.no_approver(nobody(needs, run.requester))
+            so_far.end_call(call.at, "no_approver", so_far.text(told), by=by)
+        so_far.finish_if_idle(run.id)
+        return
+    _reopen_edited(so_far, command, request, needs)
+
+
+def _reopen_edited(so_far: Unfolding, command: c.Edit, request: Request, needs: Needs) -> None:
+    run, by = so_far.run(request.at.run), command.by.id
+    before = len(so_far.events)
+    freeze(so_far, command.proposal, version=request.version + 1)
+    ruling = Ask(
+        rule=command.proposal.ruling.rule,
+        needs=needs,
+        lasts=request.deadline_at - so_far.state.now,
+        reason=command.proposal.ruling.reason,
+    )
+    successor = ask(
+        so_far,
+        command.proposal,
+        ruling,
+        run,
+        policy_version=command.policy_version,
+        replaces=request.id,
+        changes=command.changes,
+        deadline_at=request.deadline_at,
+    )
+    assert len(so_far.events) == before + 2, "a new version is one action and one request"
+    so_far.add(e.RequestEdited(request=request.id, by=by, successor=successor, via=command.via))
+    if by in needs.people(run.requester):
+        digest = so_far.request(successor).digest
+        met = needs.quorum == 1
+        so_far.add(e.VoteCast(request=successor, by=by, digest=digest, met=met, via="edit"))
+
+
+def settle(so_far: Unfolding, command: c.Settle) -> None:
+    """Take a person's word on an unknown outcome; there is no default answer (D4)."""
+    request = _bound(so_far, command.request, "settlement", command.digest)
+    finding = {True: "happened", False: "did_not_happen", None: "abandoned"}[command.happened]
+    match request.state:
+        case Settled(by=by, finding=known) if (by, known) == (command.by.id, finding):
+            return
+        case Open():
+            _may_decide(request, command.by, command.eligible)
+        case _:
+            raise _decided(request)
+    if command.happened and not command.detail:
+        raise InvalidInput("no_result", "Say what the result was: the model is told it.")
+    by = command.by.id
+    so_far.add(
+        e.RequestSettled(
+            request=request.id,
+            by=by,
+            finding=finding,
+            detail=so_far.text(command.detail) if command.detail else None,
+            via=command.via,
+        )
+    )
+    if request.lapsed or not isinstance(so_far.call(request.at).state, Unsettled):
+        return
+    if command.happened:
+        told = so_far.text(wording.settled_done(by, command.detail))
+        so_far.end_call(request.at, "succeeded", told, by=by)
+    elif command.happened is None:
+        told = so_far.text(wording.settled_unknown(by, command.detail))
+        so_far.end_call(request.at, "outcome_unknown", told, by=by)
+    else:
+        told = so_far.text(wording.settled_not_done(by, command.detail))
+        so_far.end_call(request.at, "interrupted", told, by=by)
+    so_far.finish_if_idle(request.at.run)
+
+
+def expire(so_far: Unfolding, command: c.Expire) -> None:
+    """Close every request past its deadline; an unsettled run ends, its question remains (G9)."""
+    so_far.run(command.run)
+    for request in sorted(due_requests(so_far.state), key=lambda r: (r.order, r.id)):
+        if request.id not in {r.id for r in due_requests(so_far.state)}:
+            continue
+        if request.kind == "settlement":
+            so_far.lapse(request, "nobody settled it in time.")
+            cause = "an outcome is unknown."
+            so_far.stop_run(request.at.run, "outcome_unknown", code="interrupted", cause=cause)
+            continue
+        so_far.add(e.RequestExpired(request=request.id))
+        so_far.end_call(request.at, "expired", so_far.text(wording.expired(request)))
+        so_far.finish_if_idle(request.at.run)
+
+
+def _bound(so_far: Unfolding, request_id: str, kind: str, digest: str | None) -> Request:
+    """Give the request that an id and, where one is quoted, a digest stand for (G3)."""
+    request = so_far.request(request_id)
+    if digest is not None and digest != request.digest:
+        raise Conflict(
+            "digest_mismatch",
+            "The request stands for another action than the one that was shown.",
+            hint="Look at it again with `placet show`.",
+            request_id=request_id,
+        )
+    if request.kind != kind:
+        what = "settled" if request.kind == "settlement" else "approved, rejected or edited"
+        raise Conflict(
+            "other_kind", f"This {request.kind} can only be {what}.", request_id=request_id
+        )
+    return request
+
+
+def _in_time(so_far: Unfolding, request: Request) -> None:
+    if so_far.state.now >= request.deadline_at:
+        raise Closed(
+            "expired",
+            f"The deadline was {request.deadline_at:%Y-%m-%d %H:%M:%S} UTC; only no is left.",
+            request_id=request.id,
+        )
+
+
+def _may_decide(request: Request, by: Principal, eligible: frozenset[str]) -> None:
+    """Check authority: policy's at the request, and policy's of now (G10)."""
+    if by.kind != "person":
+        raise NotPermitted(
+            "not_a_person", "Only a person decides; an agent's credential never does (G10)."
+        )
+    if by.id not in request.needs.people(request.requester) or by.id not in eligible:
+        who = ", ".join(sorted(request.needs.people(request.requester) & eligible)) or "nobody"
+        raise NotPermitted(
+            "not_an_approver", f"{by.id} may not decide this; {who} may.", request_id=request.id
+        )
+
+
+def _decided(request: Request) -> Refusal:
+    """Say how a request was decided or closed, to who comes too late."""
+    ids = {"request_id": request.id}
+    match request.state:
+        case Approved(votes=votes) | Spent(votes=votes):
+            return Conflict("already_approved", f"Approved by {', '.join(votes)}.", **ids)
+        case Rejected(by=by):
+            return Conflict("already_rejected", f"Rejected by {by}.", **ids)
+        case Superseded(by=by, successor=successor):
+            hint = f"The new version is {successor}." if successor else ""
+            return Closed("superseded", f"{by} edited it.", hint=hint, **ids)
+        case Voided(changed=changed, successor=successor):
+            hint = f"It is asked anew as {successor}." if successor else ""
+            return Closed("voided", f"It changed: {', '.join(changed)}.", hint=hint, **ids)
+        case Expired():
+            return Closed("expired", "Its deadline has passed.", **ids)
+        case Cancelled(cause=cause):
+            return Closed("cancelled", f"Its run was ended: {cause}.", **ids)
+        case Settled(by=by, finding=finding):
+            return Conflict("already_settled", f"{by} settled it: {finding}.", **ids)
+        case Open():
+            return Conflict("still_open", "It still waits.", **ids)

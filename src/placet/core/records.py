@@ -1,0 +1,91 @@
+"""What a command's events put beside the event log: transcript entries and notices.
+
+Both are derived from the events alone, so that they commit with them (D3) and cannot say
+otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from placet.core import events as e
+from placet.core.values import Payload
+
+EntryKind = Literal["message", "turn", "result"]
+NoticeKind = Literal["opened", "closed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One row of a run's transcript, in its place.
+
+    The user's message stands at step 0; a model's turn at (step, -1); the one result of a call at
+    (step, index), so that a second result has no place to stand (G6).
+    """
+
+    run: str
+    step: int
+    index: int
+    kind: EntryKind
+    payload: Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something that people are to be told, through the outbox, at least once (H3)."""
+
+    request: str
+    kind: NoticeKind
+
+
+def entries(events: Iterable[e.Event]) -> tuple[Entry, ...]:
+    """Give the transcript rows that a command's events add."""
+    found: list[Entry] = []
+    for event in events:
+        match event:
+            case e.RunStarted(run=run, message=message):
+                found.append(Entry(run=run, step=0, index=-1, kind="message", payload=message))
+            case e.StepRecorded(run=run, step=step, entry=entry):
+                found.append(Entry(run=run, step=step, index=-1, kind="turn", payload=entry))
+            case e.CallEnded(at=at, told=told):
+                found.append(
+                    Entry(run=at.run, step=at.step, index=at.index, kind="result", payload=told)
+                )
+            case _:
+                pass
+    return tuple(found)
+
+
+def notices(events: Iterable[e.Event]) -> tuple[Notice, ...]:
+    """Give what people are to be told of a command's events."""
+    found: list[Notice] = []
+    for event in events:
+        match event:
+            case e.RequestOpened(request=request):
+                found.append(Notice(request=request, kind="opened"))
+            case (
+                e.RequestRejected(request=request)
+                | e.RequestEdited(request=request)
+                | e.RequestVoided(request=request)
+                | e.RequestExpired(request=request)
+                | e.RequestCancelled(request=request)
+                | e.RequestSettled(request=request)
+                | e.VoteCast(request=request, met=True)
+            ):
+                found.append(Notice(request=request, kind="closed"))
+            case _:
+                pass
+    return tuple(found)
+
+
+def payloads(events: Iterable[e.Event]) -> dict[str, str]:
+    """Give the texts that a command's events bring with them, by reference."""
+    found: dict[str, str] = {}
+    for event in events:
+        for field in fields(event):
+            value = getattr(event, field.name)
+            if isinstance(value, Payload) and value.body is not None:
+                found[value.ref] = value.body
+    return found

@@ -1,0 +1,177 @@
+"""The Store: where state lives. Its contract, which one shared suite holds every store to.
+
+Theory of operation. A store has one way to write, `execute`. It loads the session that a command
+is of (what is open, and what the command names), stamps it, calls core's `unfold`, and writes
+down in one transaction (D3): the events, chained by hash; the parts of the state that changed;
+the transcript entries, texts and notices that the events bring; and, in each changed run's row,
+when a driver should look at it again. It answers after the commit. A refusal changes nothing and
+is the answer; a failed commit fails every command in it, and then none of them happened.
+
+- The stamp never goes back, whatever the wall clock does (G9).
+- A command id that was carried out before has the same answer again (D5), and changes nothing.
+- Every query begins with the tenant (G11); only `due` and `outbox` look across tenants, for the
+  worker.
+- What a store cannot read (an event or a part written by a newer version) is a `StoreTrouble` with
+  code `newer_value` for that session alone (D7).
+- Reads see what was committed before they began, and never wait for a writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from placet.core.commands import Command, Names
+from placet.core.events import Event
+from placet.core.records import EntryKind, NoticeKind
+from placet.core.state import Request, Run, Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a command brought about, and the session after it.
+
+    `repeated` says that the command's id had been carried out before; then `state` is today's.
+    """
+
+    events: tuple[Event, ...]
+    state: Session
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """A run where it is found: its session, and when a driver should look at it."""
+
+    tenant: str
+    session: str
+    run: Run
+    wake_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRow:
+    """A request where it is found."""
+
+    tenant: str
+    session: str
+    request: Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryRow:
+    """A transcript entry with its text."""
+
+    run: str
+    step: int
+    index: int
+    kind: EntryKind
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """An event as it stands in the log: `body` is exactly the text that `hash` covers.
+
+    `hash` is SHA-256 over the previous event's hash, the seq, the instant, the kind and the body.
+    """
+
+    seq: int
+    at: datetime
+    kind: str
+    body: str
+    command_id: str
+    previous: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeRow:
+    """A notice that has not yet left."""
+
+    id: int
+    tenant: str
+    session: str
+    request: str
+    kind: NoticeKind
+
+
+class Store(Protocol):
+    """The domain's verbs. All are synchronous, and safe to call from several threads."""
+
+    def execute(
+        self, tenant: str, session: str, command: Command, *, command_id: str = ""
+    ) -> Future[Answer]:
+        """Carry out a command. The future raises what `decide` raised, or StoreTrouble."""
+        ...
+
+    def session(self, tenant: str, session: str, names: Names | None = None) -> Session | None:
+        """Give a session as a command that names `names` would see it, stamped; None: no such."""
+        ...
+
+    def payload(self, tenant: str, session: str, ref: str) -> str:
+        """Give a text; raises NotFound."""
+        ...
+
+    def transcript(self, tenant: str, session: str, run: str) -> Sequence[EntryRow]:
+        """Give a run's entries by (step, index)."""
+        ...
+
+    def find_request(self, tenant: str, request: str) -> RequestRow | None:
+        """Find a request by its id."""
+        ...
+
+    def find_run(self, tenant: str, run: str) -> RunRow | None:
+        """Find a run by its id."""
+        ...
+
+    def requests(
+        self, tenant: str, *, session: str | None = None, pending: bool = True, limit: int = 100
+    ) -> Sequence[RequestRow]:
+        """Give requests: the pending ones by deadline, or all, the newest first."""
+        ...
+
+    def runs(
+        self, tenant: str, *, session: str | None = None, active: bool = False, limit: int = 100
+    ) -> Sequence[RunRow]:
+        """Give runs, the newest first."""
+        ...
+
+    def sessions(self, tenant: str) -> Sequence[str]:
+        """Give the ids of the sessions."""
+        ...
+
+    def events(self, tenant: str, session: str, *, after: int = 0) -> Iterator[Recorded]:
+        """Give the event log from seq `after` + 1 on (the first event has seq 1)."""
+        ...
+
+    def due(self, *, limit: int = 100) -> Sequence[RunRow]:
+        """Give runs whose `wake_at` has come, the longest due first."""
+        ...
+
+    def next_wake(self) -> datetime | None:
+        """Give the earliest `wake_at` of all runs."""
+        ...
+
+    def outbox(self, *, limit: int = 100) -> Sequence[NoticeRow]:
+        """Give the notices that have not left yet, the oldest first."""
+        ...
+
+    def sent(self, notices: Sequence[int]) -> None:
+        """Take notices that have left out of the outbox."""
+        ...
+
+    def changes(self) -> int:
+        """Give a number that differs whenever something, anywhere, may have been committed."""
+        ...
+
+    def check(self) -> dict[str, str]:
+        """Say how the store is, for `doctor`: version, integrity, mode. Raises StoreTrouble."""
+        ...
+
+    def close(self) -> None:
+        """Finish what was asked, and let go. Later calls raise StoreTrouble(`store_closed`)."""
+        ...

@@ -92,8 +92,8 @@ def calls(*wanted: tuple[str, Mapping[str, object] | str], text: str | None = No
 class ModelServer:
     """The server, listening from the moment it is made; a context manager that closes it.
 
-    `requests` holds everything received, `errors` what scripts raised (answered with 500). With
-    `api_key` set, another key is answered 401.
+    `requests` holds everything received, and `arrived` is set from the first on; `errors` holds
+    what scripts raised (answered with 500). With `api_key` set, another key is answered 401.
     """
 
     def __init__(self, script: Script, *, api_key: str | None = None) -> None:
@@ -101,6 +101,7 @@ class ModelServer:
         self.api_key = api_key
         self.requests: list[Received] = []
         self.errors: list[Exception] = []
+        self.arrived = threading.Event()
         self.closing = threading.Event()
         self.verbatim: tuple[int, bytes] | None = None
         self.numbers = itertools.count(1)
@@ -141,6 +142,7 @@ class ModelServer:
         """Keep a request, and give the fault it meets."""
         with self._guard:
             self.requests.append(received)
+            self.arrived.set()
             return self._faults.popleft() if self._faults else None
 
     def close(self) -> None:
@@ -167,6 +169,8 @@ class ModelServer:
 class _Http(ThreadingHTTPServer):
     # Closing waits for the threads, so that no socket outlives the server.
     daemon_threads = False
+    # A client that finds the queue full waits a whole second before it knocks again.
+    request_queue_size = 128
     owner: ModelServer
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -208,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             reply = self.owner.script(body)
-        except Exception as error:  # noqa: BLE001 a script's error must not look like a lost connection
+        except Exception as error:  # noqa: BLE001 a script must not break the connection
             self.owner.errors.append(error)
             self._answer(500, _error(f"The script raised {error!r}.", "server_error"))
             return

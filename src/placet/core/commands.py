@@ -7,13 +7,14 @@ read under; and carries no time: the store stamps it inside its transaction (G9)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from placet.core.events import LEASE
 from placet.core.values import (
     CallCode,
     CallKind,
+    Display,
     Draft,
     Holder,
     Occurrence,
@@ -53,6 +54,7 @@ class Sound:
     recovery: Recovery
     approvers: tuple[str, ...]
     ruling: Ruling
+    display: Display = field(default_factory=Display)
 
     @property
     def readable(self) -> bool:

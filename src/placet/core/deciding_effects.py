@@ -14,7 +14,7 @@ from placet.core import events as e
 from placet.core import wording
 from placet.core.canonical import digest_of, short_id
 from placet.core.deciding_runs import active
-from placet.core.deciding_steps import ask, freeze, nobody
+from placet.core.deciding_steps import ask, freeze, grounds, nobody
 from placet.core.errors import Closed, Conflict, InProgress, Refusal, StaleHolder
 from placet.core.state import (
     Allowed,
@@ -29,7 +29,7 @@ from placet.core.state import (
     RetryDue,
 )
 from placet.core.unfolding import Unfolding
-from placet.core.values import Allow, Ask, Deny, Needs, idempotency_key
+from placet.core.values import Allow, Ask, Deny, Display, Needs, idempotency_key
 from placet.core.work import held_by
 
 #: How often the world may change under one call before it is denied (G13).
@@ -327,7 +327,7 @@ def _put_to_a_person(so_far: Unfolding, call: Call, cause: str) -> None:
             deadline_at=so_far.state.now + SETTLEMENT_LASTS,
             rule=call.rule,
             policy_version="",
-            reason=so_far.text(cause),
+            grounds=so_far.text(grounds(Display(), cause)),
         )
     )
     if run.stopping is not None:

@@ -22,6 +22,7 @@ from placet.core.values import (
     Ask,
     CallCode,
     Deny,
+    Display,
     Needs,
     Occurrence,
     Payload,
@@ -223,13 +224,26 @@ def ask(
             deadline_at=deadline_at or so_far.state.now + ruling.lasts,
             rule=ruling.rule,
             policy_version=policy_version,
-            reason=so_far.text(ruling.reason) if ruling.reason else None,
+            grounds=so_far.text(grounds(call.display, ruling.reason)),
             replaces=replaces,
             changes=None if changes is None else so_far.text(changes),
             readable=call.readable,
         )
     )
     return request
+
+
+def grounds(display: Display, reason: str) -> str:
+    """Write down what people are told beside the action itself, as JSON (H1)."""
+    return json.dumps(
+        {
+            "reason": reason,
+            "effect": display.effect,
+            "reversible": display.reversible,
+            "claim": display.claim,
+        },
+        ensure_ascii=False,
+    )
 
 
 def record_reads(so_far: Unfolding, command: c.RecordReads) -> None:

@@ -115,7 +115,7 @@ class RequestOpened:
     deadline_at: datetime
     rule: str
     policy_version: str
-    reason: Payload | None = None
+    grounds: Payload | None = None
     replaces: str | None = None
     changes: Payload | None = None
     readable: bool = True

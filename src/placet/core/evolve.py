@@ -160,6 +160,8 @@ def _call_proposed(state: Session, event: e.CallProposed) -> Session:
         attempts=known.attempts if known else 0,
         voids=known.voids if known else 0,
         asked=known.asked if known else False,
+        edited_by=known.edited_by if known else "",
+        edits_ref=known.edits_ref if known else None,
         state=Allowed(),
     )
     return replace(state, calls=_put(state.calls, event.at, call))
@@ -264,7 +266,7 @@ def _request_opened(state: Session, event: e.RequestOpened) -> Session:
         generation=call.generation,
         readable=event.readable,
         replaces=event.replaces,
-        reason_ref=event.reason.ref if event.reason else None,
+        grounds_ref=event.grounds.ref if event.grounds else None,
         changes_ref=event.changes.ref if event.changes else None,
         state=Open(),
     )
@@ -299,7 +301,12 @@ def _request_rejected(state: Session, event: e.RequestRejected) -> Session:
 
 
 def _request_edited(state: Session, event: e.RequestEdited) -> Session:
-    return _request(state, event.request, Superseded(by=event.by, successor=event.successor))
+    state = _request(state, event.request, Superseded(by=event.by, successor=event.successor))
+    if event.successor is None:
+        return state
+    successor = state.requests[event.successor]
+    call = state.calls[successor.at]
+    return _call(state, call.at, call.state, edited_by=event.by, edits_ref=successor.changes_ref)
 
 
 def _request_voided(state: Session, event: e.RequestVoided) -> Session:

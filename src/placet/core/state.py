@@ -166,6 +166,8 @@ class Call:
     attempts: int = 0
     voids: int = 0
     asked: bool = False
+    edited_by: str = ""
+    edits_ref: str | None = None
     state: CallState
 
     @property
@@ -271,7 +273,7 @@ class Request:
     generation: int
     readable: bool = True
     replaces: str | None = None
-    reason_ref: str | None = None
+    grounds_ref: str | None = None
     changes_ref: str | None = None
     lapsed: bool = False
     state: RequestState

@@ -171,6 +171,18 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Display:
+    """What an approver is told beside the action: none of it is digested, all of it is shown (H1).
+
+    `claim` is the model's own reason, and is marked as its claim.
+    """
+
+    effect: str = ""
+    reversible: bool = False
+    claim: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """An action but for its surface generation, which only the transaction knows (G3).
 

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT = timedelta(minutes=5)
 """How long one whole answer may take, from the first byte sent to the last received."""
 
-MAX_SERVER_MESSAGE = 300
-"""How many characters of a server's own error message are passed on."""
+MAX_MESSAGE = 300
+"""How many characters a trouble's message has at most, the server's own words included."""
 
 # A server that needs no key is still sent one, since the official package will not go without.
 _NO_KEY = "none"
@@ -186,12 +186,10 @@ class OpenAIModel:
         choice = choices[0] if isinstance(choices, list) and choices else None
         message = choice.get("message") if isinstance(choice, dict) else None
         if not isinstance(choice, dict) or not isinstance(message, dict):
-            said = _server_message(body)
-            raise self._malformed(f"The answer holds no choice{': ' if said else ''}{said}")
+            raise self._malformed(_with_message("The answer holds no choice", body))
         finish = choice.get("finish_reason")
         if finish == "error":
-            said = _server_message(choice)
-            raise self._unavailable(f"The server gave up midway{': ' if said else ''}{said}")
+            raise self._unavailable(_with_message("The server gave up midway", choice))
         refusal = message.get("refusal")
         refused = isinstance(refusal, str) and bool(refusal)
         text = self._text(message.get("content"))
@@ -249,10 +247,14 @@ class OpenAIModel:
 
     # Troubles.
 
+    def _shown(self, what: str) -> str:
+        # The key goes before the text is cut, or a part of it could stay.
+        return _short(what.replace(self._api_key, "***") if self._api_key else what)
+
     def _malformed(self, what: str) -> ModelTrouble:
         return ModelTrouble(
             "model_malformed",
-            f"{what}.",
+            f"{self._shown(what)}.",
             hint="The same request may be answered properly if it is sent again.",
             retryable=True,
             model=self.name,
@@ -262,7 +264,7 @@ class OpenAIModel:
         where = f" at {self._base_url}" if self._base_url else ""
         return ModelTrouble(
             "model_unavailable",
-            f"{_short(what)}.",
+            f"{self._shown(what)}.",
             hint=f"See whether the model's server{where} is up; the run can be resumed then.",
             retryable=True,
             model=self.name,
@@ -280,10 +282,8 @@ class OpenAIModel:
 
     def _status_trouble(self, error: openai.APIStatusError) -> ModelTrouble:
         status = error.status_code
-        said = _short(_server_message({"error": error.body}) or error.message)
-        if self._api_key:
-            said = said.replace(self._api_key, "***")
-        what = f"The server answered {status}: {said}"
+        said = _server_message({"error": error.body}) or error.message
+        what = self._shown(f"The server answered {status}: {said}")
         if status == 429:
             wait = _retry_after_seconds(error.response.headers)
             return ModelTrouble(
@@ -405,15 +405,20 @@ def _server_message(body: Mapping[str, object]) -> str:
     error = body.get("error")
     inner = error.get("error", error) if isinstance(error, dict) else error
     said = inner.get("message") if isinstance(inner, dict) else inner
-    return _short(said) if isinstance(said, str) else ""
+    return said if isinstance(said, str) else ""
+
+
+def _with_message(what: str, body: Mapping[str, object]) -> str:
+    said = _server_message(body)
+    return f"{what}: {said}" if said else what
 
 
 def _short(text: str) -> str:
     line = " ".join(encodable(text).split()).rstrip(".")
     visible = "".join(character if character.isprintable() else "?" for character in line)
-    if len(visible) <= MAX_SERVER_MESSAGE:
+    if len(visible) <= MAX_MESSAGE:
         return visible
-    return visible[: MAX_SERVER_MESSAGE - 1] + "…"
+    return visible[: MAX_MESSAGE - 1] + "…"
 
 
 def _retry_after_seconds(headers: Mapping[str, str]) -> str:

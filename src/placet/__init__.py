@@ -1,0 +1,108 @@
+"""placet: durable human control for AI agents.
+
+    from placet import Agent, Placet, tool
+
+Names are loaded when they are first used, so that the command line stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from placet.agent.agent import Agent
+    from placet.agent.models.openai import OpenAIModel
+    from placet.agent.models.scripted import ScriptedModel
+    from placet.agent.tools import IdempotencyKey, Tool, tool
+    from placet.client import DecisionResult, NoApproverWarning, Placet, RunResult
+    from placet.core.errors import (
+        Closed,
+        Conflict,
+        InProgress,
+        InvalidDeclaration,
+        InvalidInput,
+        InvalidSetting,
+        LimitReached,
+        Mistake,
+        ModelTrouble,
+        NotFound,
+        NotPermitted,
+        PlacetError,
+        Refusal,
+        StaleHolder,
+        StoreTrouble,
+        Trouble,
+    )
+    from placet.runtime.declarations import Happened, NotDone, NotHappened, Unsure
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "placet.agent.agent": ("Agent",),
+    "placet.agent.models.openai": ("OpenAIModel",),
+    "placet.agent.models.scripted": ("ScriptedModel",),
+    "placet.agent.tools": ("IdempotencyKey", "Tool", "tool"),
+    "placet.client": ("DecisionResult", "NoApproverWarning", "Placet", "RunResult"),
+    "placet.core.errors": (
+        "Closed",
+        "Conflict",
+        "InProgress",
+        "InvalidDeclaration",
+        "InvalidInput",
+        "InvalidSetting",
+        "LimitReached",
+        "Mistake",
+        "ModelTrouble",
+        "NotFound",
+        "NotPermitted",
+        "PlacetError",
+        "Refusal",
+        "StaleHolder",
+        "StoreTrouble",
+        "Trouble",
+    ),
+    "placet.runtime.declarations": ("Happened", "NotDone", "NotHappened", "Unsure"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Agent",
+    "Closed",
+    "Conflict",
+    "DecisionResult",
+    "Happened",
+    "IdempotencyKey",
+    "InProgress",
+    "InvalidDeclaration",
+    "InvalidInput",
+    "InvalidSetting",
+    "LimitReached",
+    "Mistake",
+    "ModelTrouble",
+    "NoApproverWarning",
+    "NotDone",
+    "NotFound",
+    "NotHappened",
+    "NotPermitted",
+    "OpenAIModel",
+    "Placet",
+    "PlacetError",
+    "Refusal",
+    "RunResult",
+    "ScriptedModel",
+    "StaleHolder",
+    "StoreTrouble",
+    "Tool",
+    "Trouble",
+    "Unsure",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its home."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'placet' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

@@ -1,0 +1,268 @@
+"""The loop: asks `next_work` what to do, does it, and asks again. Start, resume and crash recovery
+are this one loop over the stored state (D2).
+
+Theory of operation. The loop holds a lease while it works and renews it (D5); each of its commands
+carries the lease's fence, so that one that has lost it can write nothing. It keeps nothing in
+memory that the store does not have. A run that waits has no lease, by the transaction in which it
+began to wait. The loop uses of the gate what any adapter can use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from placet.agent.agent import Agent
+from placet.agent.messages import (
+    AssistantMessage,
+    Message,
+    ModelRequest,
+    ModelTurn,
+    ToolMessage,
+    UserMessage,
+    from_json,
+    to_json,
+)
+from placet.core import commands as c
+from placet.core import work as w
+from placet.core.errors import InvalidDeclaration, ModelTrouble, Refusal, StaleHolder
+from placet.core.events import LEASE
+from placet.core.state import Resting, RetryDue, RunOver, Session, Working
+from placet.runtime.engine import Engine
+from placet.runtime.gate import Gate, ToolCall
+from placet.runtime.processes import is_gone, this_process
+
+#: How often a model that fails is asked again at once, and how long the first pause is.
+MODEL_RETRIES = 2
+MODEL_BACKOFF = timedelta(seconds=0.5)
+
+#: How long a run rests after its model failed: until it is likely to answer, or is mended.
+REST_RETRYABLE = timedelta(seconds=30)
+REST_REFUSED = timedelta(minutes=10)
+
+#: The longest pause before a retry that a driver sits out, instead of leaving it to a worker.
+SITS_OUT = timedelta(seconds=10)
+
+#: How often a driver looks again after a refusal that another's change explains.
+MOST_REFUSALS = 20
+
+#: What a call means that a model makes without any text of arguments.
+NO_ARGUMENTS = "{}"
+
+#: Told of each piece of work before it is done.
+Watcher = Callable[[w.Work], None]
+
+
+@dataclass(slots=True)
+class Stop:
+    """Asks a loop to end after what it is doing: its caller does not wait any more (D5)."""
+
+    asked: bool = False
+
+
+class Loop:
+    """Drives the runs of one agent."""
+
+    def __init__(self, engine: Engine, agent: Agent, gate: Gate) -> None:
+        self._engine = engine
+        self._agent = agent
+        self._gate = gate
+
+    async def drive(
+        self, session: str, run: str, *, stop: Stop | None = None, watcher: Watcher | None = None
+    ) -> None:
+        """Carry a run on until it waits or is over.
+
+        Raises InProgress while another process drives it, and ModelTrouble where its model failed;
+        the run then rests, and nothing is lost.
+        """
+        stop = stop or Stop()
+        while not stop.asked:
+            state = await self._take_lease(session, run)
+            if not isinstance(state.runs[run].state, Working):
+                if not await self._sat_out(state, run):
+                    return
+                continue
+            async with self._renewed(session, run, state.runs[run].fence):
+                await self._work(session, run, state, stop, watcher)
+
+    async def _take_lease(self, session: str, run: str) -> Session:
+        before = await self._engine.session(session, c.Names(runs=(run,)))
+        if run not in before.runs or isinstance(before.runs[run].state, RunOver):
+            return before
+        held = before.runs[run].state
+        gone = held.holder if isinstance(held, Working) and is_gone(held.holder) else None
+        taken = await self._engine.execute(
+            session, c.TakeLease(run=run, holder=this_process(), gone=gone)
+        )
+        return taken.state
+
+    async def _sat_out(self, state: Session, run: str) -> bool:
+        """Wait for a retry that is due soon; answer False where there is nothing to wait for."""
+        found = state.runs[run]
+        if isinstance(found.state, RunOver):
+            return False
+        assert isinstance(found.state, Resting), "a run that nobody drives rests"
+        due = [
+            call.state.again_at
+            for call in state.calls.values()
+            if call.at.run == run and isinstance(call.state, RetryDue)
+        ]
+        if not due or min(due) - state.now > SITS_OUT:
+            return False
+        await asyncio.sleep(max((min(due) - state.now).total_seconds(), 0.001))
+        return True
+
+    @contextlib.asynccontextmanager
+    async def _renewed(self, session: str, run: str, fence: int) -> AsyncIterator[None]:
+        """Renew the lease while the body runs, and give it back if it is still held after."""
+
+        async def renew() -> None:
+            while True:
+                await asyncio.sleep(LEASE.total_seconds() / 3)
+                with contextlib.suppress(StaleHolder):
+                    await self._engine.execute(session, c.RenewLease(run=run, fence=fence))
+
+        renewing = asyncio.create_task(renew())
+        try:
+            yield
+        finally:
+            renewing.cancel()
+
+    async def _release(
+        self, session: str, run: str, fence: int, pause: timedelta | None, cause: str
+    ) -> None:
+        with contextlib.suppress(StaleHolder):
+            release = c.ReleaseLease(run=run, fence=fence, pause=pause, cause=cause)
+            await self._engine.execute(session, release)
+
+    async def _work(
+        self, session: str, run: str, state: Session, stop: Stop, watcher: Watcher | None
+    ) -> None:
+        fence, refusals = state.runs[run].fence, 0
+        while isinstance(state.runs[run].state, Working) and state.runs[run].fence == fence:
+            if stop.asked:
+                await self._release(session, run, fence, None, "its caller left")
+                return
+            work = w.next_work(state, run)
+            if watcher is not None:
+                watcher(work)
+            try:
+                state = await self._do(session, run, fence, work)
+            except StaleHolder:
+                raise
+            except ModelTrouble as trouble:
+                pause = REST_RETRYABLE if trouble.retryable else REST_REFUSED
+                await self._release(session, run, fence, pause, trouble.code)
+                trouble.ids["run_id"] = run
+                raise
+            except Refusal:
+                # Somebody else changed the session since this state was read: look again.
+                refusals += 1
+                if refusals > MOST_REFUSALS:
+                    await self._release(session, run, fence, REST_RETRYABLE, "refused")
+                    raise
+                state = await self._engine.session(session, c.Names(runs=(run,)))
+
+    async def _do(self, session: str, run: str, fence: int, work: w.Work) -> Session:
+        match work:
+            case w.CallModel(step=step, closing=closing):
+                return await self._call_model(session, run, fence, step, closing=closing)
+            case w.RunReads(calls=calls):
+                answer = await self._gate.run_reads(session, calls, fence=fence)
+            case w.RunEffect(at=at):
+                answer = await self._gate.run(session, at, fence=fence)
+            case w.Recover(at=at):
+                answer = await self._gate.recover(session, at, fence=fence)
+            case w.Probe(at=at):
+                answer = await self._gate.probe(session, at, fence=fence)
+            case w.ExpireDue():
+                answer = await self._engine.execute(session, c.Expire(run=run, fence=fence))
+            case w.Finish(stop=stop):
+                finish = c.FinishRun(run=run, fence=fence, stop=stop)
+                answer = await self._engine.execute(session, finish)
+            case w.Delegate(at=at):
+                raise InvalidDeclaration(
+                    "no_child_agents", "This agent has no agents as tools.", call=str(at)
+                )
+            case w.Wait() | w.Done():
+                return await self._engine.session(session, c.Names(runs=(run,)))
+        return answer.state
+
+    async def _call_model(
+        self, session: str, run: str, fence: int, step: int, *, closing: bool
+    ) -> Session:
+        request = ModelRequest(
+            instructions=self._agent.instructions,
+            messages=await self._view(session, run),
+            tools=() if closing else self._agent.schemas(),
+        )
+        turn = await self._answered(request)
+        calls = [
+            ToolCall(id=call.id, name=call.name, arguments=call.arguments or NO_ARGUMENTS)
+            for call in turn.message.calls
+        ]
+        proposed = await self._gate.propose(
+            session,
+            run,
+            step,
+            calls,
+            checkpoint=json.dumps(_turn_document(turn), ensure_ascii=False),
+            fence=fence,
+            answer=turn.message.text,
+            claim=turn.message.text,
+        )
+        return proposed.state
+
+    async def _answered(self, request: ModelRequest) -> ModelTurn:
+        for tried in range(MODEL_RETRIES):
+            try:
+                return await self._agent.model.complete(request)
+            except ModelTrouble as trouble:
+                if not trouble.retryable:
+                    raise
+                asked = float(trouble.ids.get("retry_after_seconds", "0") or 0)
+                pause = max(asked, MODEL_BACKOFF.total_seconds() * 2**tried)
+                if pause > SITS_OUT.total_seconds():
+                    raise
+                await asyncio.sleep(pause)
+        return await self._agent.model.complete(request)
+
+    async def _view(self, session: str, run: str) -> tuple[Message, ...]:
+        """Give what the model sees: the run's transcript, each call's one result in place (G6)."""
+        rows = await self._engine.read(
+            self._engine.store.transcript, self._engine.tenant, session, run
+        )
+        messages: list[Message] = []
+        calls: dict[tuple[int, int], tuple[str, str]] = {}
+        for row in rows:
+            match row.kind:
+                case "message":
+                    messages.append(UserMessage(text=row.body))
+                case "turn":
+                    said = from_json(json.loads(row.body)["message"])
+                    messages.append(said)
+                    if isinstance(said, AssistantMessage):
+                        for index, call in enumerate(said.calls):
+                            calls[row.step, index] = (call.id, call.name)
+                case "result":
+                    call_id, name = calls[row.step, row.index]
+                    messages.append(ToolMessage(call_id=call_id, name=name, text=row.body))
+        return tuple(messages)
+
+
+def _turn_document(turn: ModelTurn) -> dict[str, object]:
+    """Give a model's turn as it is written down, with what it cost."""
+    return {
+        "message": to_json(turn.message),
+        "model": turn.model,
+        "finish": turn.finish,
+        "usage": {
+            "input_tokens": turn.usage.input_tokens,
+            "output_tokens": turn.usage.output_tokens,
+        },
+    }

@@ -1,0 +1,238 @@
+"""Declaring tools: a function, its schema from its signature, and what the gate must know of it.
+
+`@tool` gives a `Tool`, which still can be called as the function that it is, outside any run; an
+agent's runs reach the body through the gate alone (G2).
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import Any, Literal, NewType, TypeVar, overload
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError, create_model
+from pydantic.json_schema import GenerateJsonSchema
+
+from placet.core.canonical import JsonValue
+from placet.core.errors import InvalidDeclaration
+from placet.core.values import EVERY_SURFACE, CallKind, Recovery
+from placet.runtime.declarations import (
+    ApprovalFunction,
+    Arguments,
+    Declaration,
+    InvalidArguments,
+    NotDone,
+)
+from placet.runtime.threads import in_thread
+
+#: Annotates the parameter through which a body is given its idempotency key (D4).
+IdempotencyKey = NewType("IdempotencyKey", str)
+
+#: How long an attempt may take before its outcome is unknown.
+TIME_LIMIT = timedelta(minutes=5)
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+
+
+class Tool:
+    """A declared tool. `declaration` is what the gate sees; calling it calls the function."""
+
+    declaration: Declaration
+
+    def __init__(self, function: Function, **options: Any) -> None:
+        self._function = function
+        self._options = options
+        self._probe: Function | None = None
+        self._environment: Function | None = None
+        self.__name__ = options.get("name") or function.__name__
+        self.__doc__ = function.__doc__
+        self.declaration = _declaration(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, outside any run and past no gate."""
+        return self._function(*args, **kwargs)
+
+    def probe(self, function: F) -> F:
+        """Declare how to find out what became of an attempt whose outcome is unknown (D4).
+
+        It takes the tool's arguments and answers `Happened(result=...)`, `NotHappened()` or
+        `Unsure()`; it must not act.
+        """
+        self._probe = function
+        self.declaration = _declaration(self)
+        return function
+
+    def environment(self, function: F) -> F:
+        """Declare what the tool reads of the world: read before asking and before acting (G13)."""
+        self._environment = function
+        self.declaration = _declaration(self)
+        return function
+
+
+@overload
+def tool(function: Function, /) -> Tool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    version: str = "1",
+    reads_only: bool = False,
+    approval: Literal["always", "never"] | ApprovalFunction | None = None,
+    surface: str = EVERY_SURFACE,
+    scopes: tuple[str, ...] | list[str] = (),
+    effect: str = "",
+    reversible: bool = False,
+    idempotent: bool = False,
+    retries: int = 0,
+    backoff: timedelta = timedelta(seconds=1),
+    time_limit: timedelta = TIME_LIMIT,
+    not_done: tuple[type[BaseException], ...] = (),
+) -> Callable[[Function], Tool]: ...
+
+
+def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
+    """Declare a function as a tool.
+
+    The schema is made from its signature and the description from its docstring. A tool that
+    declares nothing is an effect that always asks. `reads_only` tools never ask unless they say
+    so. `approval` is "always", "never", or a function of the arguments that answers True (ask) or
+    False. `surface` names the part of the world it touches, by default all. `retries`, `backoff`
+    and `not_done` (error types that say it did not act) take effect as D4 says. Raises
+    InvalidDeclaration.
+    """
+    if function is not None:
+        return Tool(function)
+    return lambda declared: Tool(declared, **options)
+
+
+def _declaration(tool: Tool) -> Declaration:
+    function, options = tool._function, tool._options
+    name = tool.__name__
+    kind: CallKind = "read" if options.get("reads_only") else "effect"
+    approval = options.get("approval") or ("never" if kind == "read" else "always")
+    if approval not in ("always", "never") and not callable(approval):
+        raise InvalidDeclaration(
+            "invalid_tool", f"Tool {name}: approval is 'always', 'never' or a function."
+        )
+    signature = _Signature(name, function)
+    probe, environment = tool._probe, tool._environment
+    return Declaration(
+        name=name,
+        version=str(options.get("version", "1")),
+        description=inspect.getdoc(function) or "",
+        parameters=signature.parameters,
+        validate=signature.validate,
+        body=signature.caller(function),
+        kind=kind,
+        surface=options.get("surface", EVERY_SURFACE),
+        scopes=tuple(options.get("scopes", ())),
+        effect=options.get("effect", ""),
+        reversible=bool(options.get("reversible", False)),
+        approval=approval,  # type: ignore[arg-type]  # Checked above.
+        recovery=Recovery(
+            idempotent=bool(options.get("idempotent", False)),
+            probe=probe is not None,
+            retries=int(options.get("retries", 0)),
+            backoff=options.get("backoff", timedelta(seconds=1)),
+            time_limit=options.get("time_limit", TIME_LIMIT),
+        ),
+        probe=None if probe is None else signature.caller(probe),
+        environment=None if environment is None else signature.reader(environment),
+        not_done=(NotDone, *options.get("not_done", ())),
+    )
+
+
+class _Signature:
+    """A function's parameters as a pydantic model, and how to call with frozen arguments."""
+
+    parameters: Mapping[str, Any]
+
+    def __init__(self, name: str, function: Function) -> None:
+        fields: dict[str, Any] = {}
+        self._key: str | None = None
+        try:
+            hints = typing.get_type_hints(function, include_extras=True)
+            signature = inspect.signature(function)
+        except (NameError, TypeError, ValueError) as error:
+            raise InvalidDeclaration("invalid_tool", f"Tool {name}: {error}") from error
+        for parameter in signature.parameters.values():
+            hint = hints.get(parameter.name)
+            if hint is IdempotencyKey:
+                self._key = parameter.name
+                continue
+            fixed = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+            if hint is None or not fixed:
+                raise InvalidDeclaration(
+                    "invalid_tool",
+                    f"Tool {name}: parameter {parameter.name} needs a name and a type of its own.",
+                )
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[parameter.name] = (hint, default)
+        config = ConfigDict(extra="forbid", validate_default=True)
+        self._model = create_model(f"{name}_arguments", __config__=config, **fields)
+        self._fields = tuple(fields)
+        schema = self._model.model_json_schema(schema_generator=_WithoutTitles)
+        schema.pop("title", None)
+        self.parameters = schema
+
+    def validate(self, arguments: Arguments) -> dict[str, JsonValue]:
+        """Give the arguments as they will run: validated, defaults filled in, as JSON (G4)."""
+        try:
+            model = self._model.model_validate_json(json.dumps(dict(arguments)))
+        except ValidationError as error:
+            found = [
+                f"{'.'.join(str(part) for part in problem['loc']) or 'arguments'}: {problem['msg']}"
+                for problem in error.errors(include_url=False, include_context=False)
+            ]
+            raise InvalidArguments("; ".join(found)) from None
+        frozen: dict[str, JsonValue] = model.model_dump(mode="json")
+        return frozen
+
+    def _values(self, arguments: Arguments) -> dict[str, Any]:
+        model = self._model.model_validate_json(json.dumps(dict(arguments)))
+        return {name: getattr(model, name) for name in self._fields}
+
+    def caller(self, function: Function) -> Callable[[Arguments, str], Awaitable[object]]:
+        """Give the function as a body: async, and a synchronous one in a thread of its own."""
+        takes_key = self._key if self._key in inspect.signature(function).parameters else None
+
+        async def body(arguments: Arguments, key: str) -> object:
+            values = self._values(arguments)
+            if takes_key is not None:
+                values[takes_key] = key
+            if inspect.iscoroutinefunction(function):
+                return await function(**values)
+            result = await in_thread(lambda: function(**values), name=function.__name__)
+            return await result if inspect.isawaitable(result) else result
+
+        return body
+
+    def reader(self, function: Function) -> Callable[[Arguments], str]:
+        """Give the function as a fingerprint of the world, which must be a text."""
+
+        def environment(arguments: Arguments) -> str:
+            found = function(**self._values(arguments))
+            if not isinstance(found, str):
+                raise TypeError(f"an environment is a text, not {type(found).__name__}")
+            return found
+
+        return environment
+
+
+class _WithoutTitles(GenerateJsonSchema):
+    """Schemas without the titles that pydantic makes up, which only cost tokens."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # pydantic's own.
+        """Never."""
+        return False
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """Give the JSON schema of a type."""
+    return TypeAdapter(kind).json_schema(schema_generator=_WithoutTitles)

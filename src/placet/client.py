@@ -1,0 +1,405 @@
+"""`Placet`: what a program holds of the runtime. Opens a store, drives runs, takes decisions.
+
+It translates, and decides nothing itself: each method ends in one command to the engine, or in the
+loop. Every async method has a blocking twin, `..._sync`, through one portal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from placet.agent.agent import Agent
+from placet.agent.loop import Loop, Stop, Watcher
+from placet.core import commands as c
+from placet.core import wording
+from placet.core.card import Card, status_of
+from placet.core.errors import InvalidDeclaration, InvalidInput
+from placet.core.state import Open, Request, RunOver, Superseded
+from placet.core.values import Principal, StopReason
+from placet.core.work import Wait, next_work
+from placet.people import People
+from placet.portal import blocking
+from placet.runtime.authority import Authority, refuse_inside_tool
+from placet.runtime.engine import Engine, new_id
+from placet.runtime.gate import Gate
+from placet.settings import Settings, current_account, open_store
+from placet.stores.store import RequestRow, RunRow, Store
+
+#: The session of callers that name none.
+MAIN_SESSION = "main"
+
+Decision = Literal["approve", "reject", "edit"]
+
+
+class NoApproverWarning(UserWarning):
+    """An agent's tools may ask, and nobody may decide: whatever asks is answered `no_approver`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """Where a run stands: over, or `approval_required` with the requests that wait.
+
+    `stop` is None while the run can go on at once, or later by itself.
+    """
+
+    run_id: str
+    session: str
+    stop: StopReason | Literal["approval_required"] | None
+    answer: str | None
+    waiting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionResult:
+    """What a decision brought about. `successor` is the new version that an edit made."""
+
+    request_id: str
+    run_id: str
+    session: str
+    status: str
+    digest: str
+    successor: str | None = None
+
+
+class Placet:
+    """The runtime over one store, for one tenant.
+
+    `agents` are those that this process can drive; `approvers` the people who may decide (by
+    default the account that runs the process; `()` means nobody, and then whatever must ask does
+    not run).
+    """
+
+    engine: Engine
+    people: People
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        tenant: str = "main",
+        agents: Iterable[Agent] = (),
+        approvers: Sequence[str] | None = None,
+        require_approver: bool = False,
+    ) -> None:
+        named = (current_account(),) if approvers is None else tuple(approvers)
+        self.engine = Engine(store, tenant=tenant)
+        self._authority = Authority(approvers=named)
+        self._require_approver = require_approver
+        self._agents: dict[str, Agent] = {}
+        self._driving: set[asyncio.Task[None]] = set()
+        self.people = People(self.engine, self._authority, self._gate_of)
+        for agent in agents:
+            self.add(agent)
+
+    @classmethod
+    def open(
+        cls,
+        url: str | None = None,
+        *,
+        agents: Iterable[Agent] = (),
+        approvers: Sequence[str] | None = None,
+        require_approver: bool = False,
+        settings: Settings | None = None,
+    ) -> Placet:
+        """Open a store by its URL, such as `sqlite:///placet.db`; by default the settings'.
+
+        Raises InvalidSetting, StoreTrouble, or InvalidDeclaration where an approver is required
+        and there is none.
+        """
+        found = settings or Settings.load()
+        return cls(
+            open_store(url or found.store),
+            tenant=found.tenant,
+            agents=agents,
+            approvers=found.approvers if approvers is None else approvers,
+            require_approver=require_approver,
+        )
+
+    def close(self) -> None:
+        """Finish what was handed over, and let the store go."""
+        self.engine.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add(self, agent: Agent) -> None:
+        """Make an agent known to this process.
+
+        Warns (NoApproverWarning), or with `require_approver` raises InvalidDeclaration, where its
+        tools may ask and nobody may decide (G1).
+        """
+        known = self._agents.setdefault(agent.name, agent)
+        if known is not agent:
+            raise InvalidDeclaration("invalid_agent", f"Two agents are named {agent.name}.")
+        if agent.may_ask and (not self._authority.approvers or agent.ask == "never"):
+            message = (
+                f"Agent {agent.name} has tools that may ask, and nobody may decide: name an"
+                " approver in the settings, or let its tools declare approval='never'."
+            )
+            if self._require_approver:
+                raise InvalidDeclaration("no_approver", message)
+            warnings.warn(message, NoApproverWarning, stacklevel=2)
+
+    # --- runs ---------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        agent: Agent | str,
+        message: str,
+        *,
+        session: str = MAIN_SESSION,
+        requester: str | None = None,
+        run_id: str | None = None,
+        on_message: Literal["refuse", "supersede"] = "refuse",
+        watcher: Watcher | None = None,
+    ) -> RunResult:
+        """Begin a run of an agent, and drive it until it waits for a person or is over.
+
+        `requester` is for whom it acts (by default the account that runs the process). The same
+        `run_id` again is the same run. Raises Conflict(`run_waiting`) where a run of the session
+        waits, unless `on_message` supersedes it; ModelTrouble where the model failed, and then the
+        run rests and can be resumed.
+        """
+        refuse_inside_tool()
+        found = self._agent(agent)
+        name = run_id or new_id("run")
+        await self.engine.execute(
+            session,
+            c.StartRun(
+                run=name,
+                agent=found.name,
+                requester=requester or current_account(),
+                message=message,
+                max_steps=found.max_steps,
+                supersede=on_message == "supersede",
+            ),
+            command_id=f"start:{name}",
+        )
+        await self._drive(found, session, name, watcher)
+        return await self.result(name)
+
+    async def resume(self, run_id: str, *, watcher: Watcher | None = None) -> RunResult:
+        """Carry a run on: after a decision, a crash or a failure of its model.
+
+        Raises NotFound for an unknown run, InvalidDeclaration where this process does not have its
+        agent, and InProgress while another process drives it.
+        """
+        refuse_inside_tool()
+        row = await self.engine.find_run(run_id)
+        if not isinstance(row.run.state, RunOver):
+            await self._drive(self._agent(row.run.agent), row.session, run_id, watcher)
+        return await self.result(run_id)
+
+    async def result(self, run_id: str) -> RunResult:
+        """Say where a run stands."""
+        row = await self.engine.find_run(run_id)
+        state = await self.engine.session(row.session, c.Names(runs=(run_id,)))
+        run = state.runs[run_id]
+        if isinstance(run.state, RunOver):
+            ref = run.state.answer_ref
+            answer = None if ref is None else await self.engine.payload(row.session, ref)
+            return RunResult(run_id=run_id, session=row.session, stop=run.state.stop, answer=answer)
+        work = next_work(state, run_id)
+        waiting = work.requests if isinstance(work, Wait) else ()
+        return RunResult(
+            run_id=run_id,
+            session=row.session,
+            stop="approval_required" if waiting else None,
+            answer=None,
+            waiting=waiting,
+        )
+
+    async def cancel(self, run_id: str, *, by: str | None = None, cause: str = "") -> RunResult:
+        """End a run: its requests close as cancelled, what has begun is carried to its outcome."""
+        refuse_inside_tool()
+        row = await self.engine.find_run(run_id)
+        who = Principal(id=by or current_account())
+        await self.engine.execute(row.session, c.CancelRun(run=run_id, by=who, cause=cause))
+        return await self.result(run_id)
+
+    async def runs(self, *, session: str | None = None, active: bool = False) -> Sequence[RunRow]:
+        """Give the runs, the newest first."""
+        store = self.engine.store
+        return await self.engine.read(
+            store.runs, self.engine.tenant, session=session, active=active
+        )
+
+    async def _drive(
+        self, agent: Agent, session: str, run_id: str, watcher: Watcher | None
+    ) -> None:
+        """Drive a run in a task of the runtime's own; a caller that is cancelled leaves it (D5)."""
+        stop = Stop()
+        loop = Loop(self.engine, agent, self._gate(agent))
+        task = asyncio.create_task(loop.drive(session, run_id, stop=stop, watcher=watcher))
+        self._driving.add(task)
+        task.add_done_callback(self._driving.discard)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            stop.asked = True
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            raise
+
+    def _agent(self, agent: Agent | str) -> Agent:
+        if isinstance(agent, Agent):
+            if agent.name not in self._agents:
+                self.add(agent)
+            return agent
+        found = self._agents.get(agent)
+        if found is None:
+            known = ", ".join(sorted(self._agents)) or "none"
+            raise InvalidDeclaration(
+                "unknown_agent",
+                f"This process has no agent named {agent} (it has: {known}).",
+                hint="Name the app that has it with --app module:name, or `app` in placet.toml.",
+                agent=agent,
+            )
+        return found
+
+    def has_agent(self, name: str) -> bool:
+        """Say whether this process can drive runs of an agent."""
+        return name in self._agents
+
+    def _gate(self, agent: Agent) -> Gate:
+        return Gate(self.engine, agent.toolbox(), self._authority)
+
+    def _gate_of(self, agent: str) -> Gate:
+        return self._gate(self._agent(agent))
+
+    # --- people -------------------------------------------------------------------------------
+
+    async def decide(
+        self,
+        request_id: str,
+        decision: Decision,
+        *,
+        by: str,
+        reason: str = "",
+        arguments: Mapping[str, Any] | None = None,
+        digest: str | None = None,
+        session: str | None = None,
+        via: str = "api",
+        command_id: str = "",
+    ) -> DecisionResult:
+        """Approve, reject (with a reason) or edit (with new arguments) an approval request.
+
+        `by` is the person; the caller answers for having made sure who it is. `digest`, where
+        given, must be the request's. Only the exact words decide (H5). Raises NotPermitted,
+        Conflict where another decision stands, Closed where it is too late.
+        """
+        refuse_inside_tool()
+        row = await self.engine.find_request(request_id, session=session)
+        match decision:
+            case "approve":
+                request = await self.people.approve(
+                    row, by=by, digest=digest, via=via, command_id=command_id
+                )
+            case "reject":
+                request = await self.people.reject(
+                    row, by=by, reason=reason, digest=digest, via=via, command_id=command_id
+                )
+            case "edit":
+                if arguments is None:
+                    raise InvalidInput("no_arguments", "An edit needs the new arguments.")
+                request = await self.people.edit(
+                    row, by=by, arguments=arguments, digest=digest, via=via, command_id=command_id
+                )
+            case _:
+                raise InvalidInput(
+                    "not_a_decision",
+                    f"{decision!r} is no decision.",
+                    hint="Say exactly approve, reject or edit.",
+                    request_id=request_id,
+                )
+        return _decided(row, request)
+
+    async def settle(
+        self,
+        request_id: str,
+        *,
+        by: str,
+        happened: bool | None,
+        detail: str = "",
+        digest: str | None = None,
+        via: str = "api",
+    ) -> DecisionResult:
+        """Say what became of an attempt whose outcome is unknown (D4).
+
+        `happened` True needs the result as `detail`; False lets the model propose it again; None
+        gives up on finding out.
+        """
+        refuse_inside_tool()
+        row = await self.engine.find_request(request_id)
+        request = await self.people.settle(
+            row, by=by, happened=happened, detail=detail, digest=digest, via=via
+        )
+        return _decided(row, request)
+
+    async def withdraw(self, request_id: str, *, by: str) -> DecisionResult:
+        """Take one's approval back before it is spent."""
+        refuse_inside_tool()
+        row = await self.engine.find_request(request_id)
+        return _decided(row, await self.people.withdraw(row, by=by))
+
+    async def inbox(self, *, session: str | None = None) -> Sequence[RequestRow]:
+        """Give the requests that wait for people, those with the nearest deadline first."""
+        store = self.engine.store
+        found = await self.engine.read(store.requests, self.engine.tenant, session=session)
+        return [row for row in found if isinstance(row.request.state, Open)]
+
+    async def show(self, request_id: str, *, session: str | None = None) -> Card:
+        """Give the card of a request."""
+        row = await self.engine.find_request(request_id, session=session)
+        return await self.people.card(row)
+
+    async def resume_approval(
+        self,
+        approval_id: str,
+        decision: str,
+        session: str,
+        reason: str = wording.NO_REASON,
+        *,
+        by: str | None = None,
+    ) -> RunResult:
+        """Decide and carry the run on in one call: the entry point of older systems.
+
+        Raises InvalidInput for anything but the exact words approve and reject (H5).
+        """
+        if decision not in ("approve", "reject"):
+            raise InvalidInput("not_a_decision", f"{decision!r} is neither approve nor reject.")
+        row = await self.engine.find_request(approval_id, session=session)
+        word: Decision = "approve" if decision == "approve" else "reject"
+        who = by or current_account()
+        await self.decide(approval_id, word, by=who, reason=reason, session=session)
+        return await self.resume(row.request.at.run)
+
+    run_sync = blocking(run)
+    resume_sync = blocking(resume)
+    result_sync = blocking(result)
+    cancel_sync = blocking(cancel)
+    runs_sync = blocking(runs)
+    decide_sync = blocking(decide)
+    settle_sync = blocking(settle)
+    withdraw_sync = blocking(withdraw)
+    inbox_sync = blocking(inbox)
+    show_sync = blocking(show)
+    resume_approval_sync = blocking(resume_approval)
+
+
+def _decided(row: RequestRow, request: Request) -> DecisionResult:
+    successor = request.state.successor if isinstance(request.state, Superseded) else None
+    return DecisionResult(
+        request_id=request.id,
+        run_id=request.at.run,
+        session=row.session,
+        status=status_of(request),
+        digest=request.digest,
+        successor=successor,
+    )

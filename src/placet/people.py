@@ -1,0 +1,153 @@
+"""People's part: decisions, settlements and cards, for the API and the command line alike.
+
+It needs no agent and no model, so that a decision is quick from anywhere; only an edit needs the
+agent's code, to hold the new arguments against the tool's schema (G5).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from placet.core import commands as c
+from placet.core.card import Card, card
+from placet.core.errors import Conflict
+from placet.core.state import Request
+from placet.core.values import Principal, draft_from
+from placet.runtime.authority import Authority
+from placet.runtime.engine import Engine
+from placet.runtime.gate import Gate
+from placet.stores.store import RequestRow
+
+
+class People:
+    """Takes what people say of requests to the engine."""
+
+    def __init__(
+        self, engine: Engine, authority: Authority, gate_of: Callable[[str], Gate]
+    ) -> None:
+        self._engine = engine
+        self._authority = authority
+        self._gate_of = gate_of
+
+    async def approve(
+        self, row: RequestRow, *, by: str, digest: str | None, via: str, command_id: str = ""
+    ) -> Request:
+        """Count a person's yes."""
+        command = c.Approve(
+            request=row.request.id,
+            by=Principal(id=by),
+            eligible=self._authority.eligible(row.request),
+            digest=digest,
+            via=via,
+        )
+        return await self._execute(row, command, command_id)
+
+    async def reject(
+        self,
+        row: RequestRow,
+        *,
+        by: str,
+        reason: str,
+        digest: str | None,
+        via: str,
+        command_id: str = "",
+    ) -> Request:
+        """Take a person's no."""
+        command = c.Reject(
+            request=row.request.id,
+            by=Principal(id=by),
+            eligible=self._authority.eligible(row.request),
+            reason=reason,
+            digest=digest,
+            via=via,
+        )
+        return await self._execute(row, command, command_id)
+
+    async def withdraw(self, row: RequestRow, *, by: str) -> Request:
+        """Take a person's vote back."""
+        return await self._execute(row, c.Withdraw(request=row.request.id, by=Principal(id=by)), "")
+
+    async def edit(
+        self,
+        row: RequestRow,
+        *,
+        by: str,
+        arguments: Mapping[str, Any],
+        digest: str | None,
+        via: str,
+        command_id: str = "",
+    ) -> Request:
+        """Put other arguments in the action's place."""
+        at = row.request.at
+        names = c.Names(requests=(row.request.id,), steps=((at.run, at.step),))
+        state = await self._engine.session(row.session, names)
+        gate = self._gate_of(state.runs[at.run].agent)
+        proposal, changes = await gate.edited(row.session, row.request, state.calls[at], arguments)
+        command = c.Edit(
+            request=row.request.id,
+            by=Principal(id=by),
+            eligible=self._authority.eligible(row.request),
+            proposal=proposal,
+            changes=changes,
+            policy_version=self._authority.version,
+            digest=digest,
+            via=via,
+        )
+        return await self._execute(row, command, command_id)
+
+    async def settle(
+        self,
+        row: RequestRow,
+        *,
+        by: str,
+        happened: bool | None,
+        detail: str,
+        digest: str | None,
+        via: str,
+    ) -> Request:
+        """Take a person's word on an unknown outcome."""
+        command = c.Settle(
+            request=row.request.id,
+            by=Principal(id=by),
+            eligible=self._authority.eligible(row.request),
+            happened=happened,
+            detail=detail,
+            digest=digest,
+            via=via,
+        )
+        return await self._execute(row, command, "")
+
+    async def card(self, row: RequestRow) -> Card:
+        """Make the card of a request from the store."""
+        request = row.request
+        at = request.at
+        names = c.Names(requests=(request.id,), steps=((at.run, at.step),), runs=(at.run,))
+        state = await self._engine.session(row.session, names)
+        document = json.loads(await self._engine.payload(row.session, request.action_ref))
+        grounds: dict[str, Any] = {}
+        if request.grounds_ref is not None:
+            grounds = json.loads(await self._engine.payload(row.session, request.grounds_ref))
+        changes = ""
+        if request.changes_ref is not None:
+            changes = await self._engine.payload(row.session, request.changes_ref)
+        return card(
+            state.requests[request.id],
+            state.calls[at],
+            state.runs[at.run],
+            draft_from(document),
+            grounds=grounds,
+            changes=changes,
+        )
+
+    async def _execute(self, row: RequestRow, command: c.Command, command_id: str) -> Request:
+        answer = await self._engine.execute(row.session, command, command_id=command_id)
+        found = answer.state.requests.get(row.request.id)
+        if found is None:
+            raise Conflict(
+                "command_id_used",
+                "That command id was used for another request.",
+                request_id=row.request.id,
+            )
+        return found

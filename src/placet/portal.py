@@ -1,0 +1,50 @@
+"""The one blocking edge: an async method of the API, called from code that is not async."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from functools import cache, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from placet.core.errors import Mistake
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def blocking(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[S, P], T]:
+    """Give the blocking twin of an async method; it runs on an event loop of its own thread."""
+
+    @wraps(method)
+    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise Mistake(
+                "inside_event_loop",
+                f"{method.__name__}_sync was called inside an event loop.",
+                hint=f"Use `await {method.__name__}(...)` there.",
+            )
+        running = asyncio.run_coroutine_threadsafe(method(self, *args, **kwargs), _loop())
+        try:
+            return running.result()
+        except KeyboardInterrupt:
+            running.cancel()
+            raise
+
+    call.__name__ = f"{method.__name__}_sync"
+    return call
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="placet portal", daemon=True).start()
+    return loop

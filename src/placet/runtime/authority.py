@@ -1,0 +1,77 @@
+"""Who may decide, and the mark that keeps tools from deciding (G10).
+
+Approvers are people, named in the settings. Being on this machine is no identity: the command line
+asks for the account at a terminal, or for a token. What a tool's body starts carries a mark, in
+its context and in the environment of its child processes, under which nothing decides.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from placet.core.canonical import digest_of
+from placet.core.errors import NotPermitted
+from placet.core.state import Request
+
+#: Set in the environment while a tool's body runs, and so in what it starts.
+MARK = "PLACET_INSIDE_TOOL"
+
+_inside: ContextVar[str] = ContextVar("placet_inside_tool", default="")
+_bodies: list[str] = []
+_bodies_change = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """The people who may decide, as the settings name them now."""
+
+    approvers: tuple[str, ...]
+
+    @property
+    def version(self) -> str:
+        """Name this state of affairs, for the record."""
+        return digest_of([*sorted(self.approvers)])[:16]
+
+    def eligible(self, _request: Request | None = None) -> frozenset[str]:
+        """Give those who may decide a request today."""
+        return frozenset(self.approvers)
+
+
+@contextmanager
+def inside_tool(call: str) -> Iterator[None]:
+    """Mark what runs within as started by a tool."""
+    token = _inside.set(call)
+    with _bodies_change:
+        _bodies.append(call)
+        os.environ[MARK] = call
+    try:
+        yield
+    finally:
+        _inside.reset(token)
+        with _bodies_change:
+            _bodies.remove(call)
+            if not _bodies:
+                os.environ.pop(MARK, None)
+
+
+def refuse_inside_tool() -> None:
+    """Refuse to decide in a tool's own body, or in what one started; raises NotPermitted."""
+    if _inside.get():
+        raise NotPermitted("inside_tool", "A tool cannot decide (G10).", call=_inside.get())
+
+
+def refuse_under_mark() -> None:
+    """Refuse to decide in a process that a tool started; raises NotPermitted."""
+    refuse_inside_tool()
+    if mark := os.environ.get(MARK):
+        raise NotPermitted(
+            "inside_tool",
+            "This process was started by a tool, and a tool cannot decide (G10).",
+            hint="Decide from a terminal of your own.",
+            call=mark,
+        )

@@ -1,0 +1,82 @@
+"""What a tool declares, as the gate and recovery need it, however it was written down.
+
+The harness's decorator, and each adapter, makes these; the gate knows no other kind of tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from placet.core.canonical import JsonValue, digest_of
+from placet.core.values import EVERY_SURFACE, CallKind, Recovery
+
+Arguments = Mapping[str, JsonValue]
+#: Answers yes (ask) or no (do not) about a call; anything else, and any error, means ask (G1).
+ApprovalFunction = Callable[[Arguments], bool]
+
+
+class NotDone(Exception):
+    """Raised by a tool's body to say that it certainly did not act (D4)."""
+
+
+class InvalidArguments(Exception):
+    """Raised by a declaration's `validate`: readable, but not what the tool takes (G4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happened:
+    """A probe's answer: the attempt acted, with this result."""
+
+    result: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotHappened:
+    """A probe's answer: the attempt did not act."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsure:
+    """A probe's answer: it cannot tell. Anything that is no answer counts as this."""
+
+
+ProbeAnswer = Happened | NotHappened | Unsure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """One tool: its schema, its body, and what may be done when the body goes wrong.
+
+    `body` and `probe` take the frozen arguments and the idempotency key. `environment` gives the
+    fingerprint of what the tool reads of the world (G13).
+    """
+
+    name: str
+    version: str
+    description: str
+    parameters: Mapping[str, Any]
+    validate: Callable[[Arguments], dict[str, JsonValue]]
+    body: Callable[[Arguments, str], Awaitable[object]]
+    kind: CallKind = "effect"
+    surface: str = EVERY_SURFACE
+    scopes: tuple[str, ...] = ()
+    effect: str = ""
+    reversible: bool = False
+    approval: Literal["always", "never"] | ApprovalFunction = "always"
+    recovery: Recovery = field(default_factory=Recovery)
+    probe: Callable[[Arguments, str], Awaitable[object]] | None = None
+    environment: Callable[[Arguments], str] | None = None
+    not_done: tuple[type[BaseException], ...] = (NotDone,)
+    fingerprint: str = ""
+
+    def __post_init__(self) -> None:
+        """Take the fingerprint over version, parameter schema and description (G3)."""
+        if not self.fingerprint:
+            parts: dict[str, JsonValue] = {
+                "version": self.version,
+                "parameters": dict(self.parameters),
+                "description": self.description,
+            }
+            object.__setattr__(self, "fingerprint", digest_of(parts))

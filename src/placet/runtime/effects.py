@@ -1,0 +1,147 @@
+"""Effects: one attempt at a body, and what its end means (D4).
+
+Theory of operation. The intent is durable before `attempt` is called, and its answer is recorded
+before anything builds on it. A body that returned has succeeded. One that raised has failed, and
+may have acted, unless it says otherwise. Where the way to the world broke (a lost connection, a
+time limit, a cancellation) nobody knows, and nobody pretends to. A body that does not come back
+in time is left behind: it cannot be stopped, only mistrusted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError, URLError
+
+from placet.core.commands import Failed, Succeeded, Unknown
+from placet.runtime.authority import inside_tool
+from placet.runtime.declarations import (
+    Arguments,
+    Declaration,
+    Happened,
+    NotHappened,
+    ProbeAnswer,
+    Unsure,
+)
+
+Outcome = Succeeded | Failed | Unknown
+
+#: Errors of well-known clients that leave open whether the other side acted, by qualified name.
+LOST_CONNECTIONS = frozenset(
+    {
+        "httpx.TransportError",
+        "httpx2.TransportError",
+        "requests.exceptions.ConnectionError",
+        "requests.exceptions.Timeout",
+        "requests.exceptions.ChunkedEncodingError",
+        "urllib3.exceptions.HTTPError",
+        "aiohttp.client_exceptions.ClientConnectionError",
+        "aiohttp.client_exceptions.ClientPayloadError",
+        "openai.APIConnectionError",
+        "anthropic.APIConnectionError",
+        "psycopg.OperationalError",
+        "grpc.RpcError",
+    }
+)
+
+
+async def attempt(tool: Declaration, arguments: Arguments, key: str, *, call: str) -> Outcome:
+    """Enter the body once and say how it ended. Cancellation is an outcome, and is not raised."""
+    limit = tool.recovery.time_limit.total_seconds()
+    body = asyncio.ensure_future(_entered(lambda: tool.body(arguments, key), call))
+    try:
+        done, _ = await asyncio.wait({body}, timeout=limit)
+    except asyncio.CancelledError:
+        _leave_behind(body)
+        return Unknown(cause="it was cancelled while it ran")
+    if not done:
+        _leave_behind(body)
+        return Unknown(cause=f"it did not end within {limit:g} seconds")
+    if body.cancelled():
+        return Unknown(cause="it was cancelled while it ran")
+    error = body.exception()
+    return Succeeded(told=text_of(body.result())) if error is None else judged(error, tool)
+
+
+def _leave_behind(body: asyncio.Future[object]) -> None:
+    """Ask a body to stop, and wait for it no longer: it may not listen."""
+    body.cancel()
+    body.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+
+async def probe(tool: Declaration, arguments: Arguments, key: str, *, call: str) -> ProbeAnswer:
+    """Ask a tool's probe; whatever is not one of its answers is `Unsure`."""
+    probing = tool.probe
+    if probing is None:
+        return Unsure()
+    asked = asyncio.ensure_future(_entered(lambda: probing(arguments, key), call))
+    done, _ = await asyncio.wait({asked}, timeout=tool.recovery.time_limit.total_seconds())
+    if not done:
+        _leave_behind(asked)
+    if not done or asked.cancelled() or asked.exception() is not None:
+        return Unsure()
+    answer = asked.result()
+    return answer if isinstance(answer, (Happened, NotHappened, Unsure)) else Unsure()
+
+
+async def _entered(body: Callable[[], Awaitable[object]], call: str) -> object:
+    with inside_tool(call):
+        return await body()
+
+
+def judged(error: BaseException, tool: Declaration) -> Failed | Unknown:
+    """Say what a body that raised tells about the world."""
+    if isinstance(error, tool.not_done):
+        return Failed(error=described(error), not_done=True)
+    if not isinstance(error, Exception):
+        return Unknown(cause=f"it was ended from outside: {described(error)}")
+    if any(_is_lost_connection(cause) for cause in _with_causes(error)):
+        return Unknown(cause=f"the connection was lost: {described(error)}")
+    return Failed(error=described(error))
+
+
+def described(error: BaseException) -> str:
+    """Describe an error in one line: its type, and its text where it has one."""
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    """Give an error, what it holds and what it came of, each once."""
+    waiting, seen = [error], set[int]()
+    while waiting:
+        found = waiting.pop()
+        if id(found) in seen:
+            continue
+        seen.add(id(found))
+        yield found
+        if isinstance(found, BaseExceptionGroup):
+            waiting.extend(found.exceptions)
+        waiting.extend(e for e in (found.__cause__, found.__context__) if e is not None)
+
+
+def _is_lost_connection(error: BaseException) -> bool:
+    if isinstance(error, HTTPError):
+        return False  # The other side answered.
+    if isinstance(error, (ConnectionError, TimeoutError, URLError, HTTPException, EOFError)):
+        return True
+    if isinstance(error, asyncio.CancelledError):
+        return True
+    names = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__}
+    roots = {
+        f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}" for kind in type(error).__mro__
+    }
+    return bool(LOST_CONNECTIONS & (names | roots))
+
+
+def text_of(result: Any) -> str:
+    """Give a body's result as the text that the model reads."""
+    if isinstance(result, str):
+        return result
+    try:
+        return json.dumps(result, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return str(type(result))

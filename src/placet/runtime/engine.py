@@ -1,0 +1,87 @@
+"""The engine: the only writer. It hands commands to the store, at the one edge where async begins.
+
+A command that was handed over is carried out whether or not its caller still waits (D5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import ParamSpec, TypeVar
+
+from placet.core.commands import Command, Names
+from placet.core.errors import NotFound
+from placet.core.state import Session
+from placet.stores.store import Answer, RequestRow, RunRow, Store
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Engine:
+    """Commands and reads of one store, for one tenant."""
+
+    store: Store
+    tenant: str
+
+    def __init__(self, store: Store, *, tenant: str) -> None:
+        self.store = store
+        self.tenant = tenant
+
+    async def execute(self, session: str, command: Command, *, command_id: str = "") -> Answer:
+        """Carry out a command; raises what it is refused with, or StoreTrouble."""
+        answer: Future[Answer] = self.store.execute(
+            self.tenant, session, command, command_id=command_id
+        )
+        return await asyncio.shield(asyncio.wrap_future(answer))
+
+    def execute_now(self, session: str, command: Command) -> Answer:
+        """Carry out a command while the event loop is being torn down."""
+        return self.store.execute(self.tenant, session, command).result()
+
+    async def read(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call one of the store's reading verbs away from the event loop."""
+        return await asyncio.to_thread(verb, *args, **kwargs)
+
+    async def session(self, session: str, names: Names | None = None) -> Session:
+        """Give a session as it is now; raises NotFound."""
+        found = await self.read(self.store.session, self.tenant, session, names)
+        if found is None:
+            raise NotFound("session_not_found", "There is no such session.", session=session)
+        return found
+
+    async def payload(self, session: str, ref: str) -> str:
+        """Give a text; raises NotFound."""
+        return await self.read(self.store.payload, self.tenant, session, ref)
+
+    async def find_request(self, request: str, *, session: str | None = None) -> RequestRow:
+        """Find a request by id, in one session where it is named (G11); raises NotFound."""
+        found = await self.read(self.store.find_request, self.tenant, request)
+        if found is None or (session is not None and found.session != session):
+            where = "in this session" if session is not None else "here"
+            raise NotFound(
+                "request_not_found",
+                f"There is no such request {where}.",
+                hint="`placet inbox` lists those that wait.",
+                request_id=request,
+            )
+        return found
+
+    async def find_run(self, run: str) -> RunRow:
+        """Find a run by id; raises NotFound."""
+        found = await self.read(self.store.find_run, self.tenant, run)
+        if found is None:
+            raise NotFound(
+                "run_not_found",
+                "There is no such run.",
+                hint="`placet runs` lists them.",
+                run_id=run,
+            )
+        return found
+
+
+def new_id(prefix: str) -> str:
+    """Make an id that nobody can guess: 80 random bits after a prefix."""
+    return f"{prefix}_{secrets.token_hex(10)}"

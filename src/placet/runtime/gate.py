@@ -1,0 +1,383 @@
+"""The gate: the one door to a tool body (G2), for our own loop and for every adapter alike.
+
+`propose` takes a whole step in one transaction and freezes each of its calls; `run` takes one
+frozen call to its body at most once, or gives the outcome that is on record. What is run is read
+back from the store and held against its digest: what was approved is what runs (G3, G4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from placet.core import commands as c
+from placet.core import wording
+from placet.core.canonical import JsonValue, Unreadable, call_key, canonical, parse_arguments
+from placet.core.errors import Conflict, InvalidInput, StaleHolder
+from placet.core.events import AttemptBegun
+from placet.core.state import Call, Executing, Lost, Request
+from placet.core.values import (
+    Ask,
+    CallCode,
+    Display,
+    Draft,
+    Occurrence,
+    action_digest,
+    draft_from,
+    idempotency_key,
+)
+from placet.runtime.authority import Authority
+from placet.runtime.declarations import Declaration, Happened, InvalidArguments, NotHappened, Unsure
+from placet.runtime.effects import Outcome, attempt, described, probe, text_of
+from placet.runtime.engine import Engine
+from placet.runtime.processes import is_gone, this_process
+from placet.runtime.rulings import rule
+from placet.stores.store import Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call as a model proposed it: `arguments` is its own text, readable or not (G4)."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Toolbox:
+    """The tools of one agent, by name, and whether anybody may be asked about them."""
+
+    tools: Mapping[str, Declaration]
+    asks: bool
+
+    def __init__(self, tools: Iterable[Declaration], *, asks: bool = True) -> None:
+        self.tools = {tool.name: tool for tool in tools}
+        self.asks = asks
+
+
+class Gate:
+    """The door to the bodies of one agent's tools."""
+
+    def __init__(self, engine: Engine, toolbox: Toolbox, authority: Authority) -> None:
+        self._engine = engine
+        self._toolbox = toolbox
+        self._authority = authority
+        self._holder = this_process()
+
+    # --- proposing ----------------------------------------------------------------------------
+
+    async def propose(
+        self,
+        session: str,
+        run: str,
+        step: int,
+        calls: Sequence[ToolCall],
+        *,
+        checkpoint: str,
+        fence: int | None = None,
+        answer: str | None = None,
+        claim: str = "",
+    ) -> Answer:
+        """Take a whole step: freeze, rule on and, where it must be, ask about each call.
+
+        `checkpoint` is what the run goes on from, written down in the same transaction; `answer`
+        is the run's last text where there are no calls, `claim` what the model said of the calls.
+        Raises Conflict(`call_changed`) where the
+        step was proposed before with other calls.
+        """
+        proposals = [
+            await self._proposal(session, Occurrence(run, step, index), call, claim=claim)
+            for index, call in enumerate(calls)
+        ]
+        return await self._engine.execute(
+            session,
+            c.Propose(
+                run=run,
+                step=step,
+                fence=fence,
+                entry=checkpoint,
+                calls=tuple(proposals),
+                policy_version=self._authority.version,
+                answer=answer,
+            ),
+        )
+
+    async def edited(
+        self, session: str, request: Request, call: Call, arguments: Mapping[str, object]
+    ) -> tuple[c.Sound, str]:
+        """Give the proposal of an action with other arguments, and what is changed (G5).
+
+        Raises InvalidInput where they do not fit the tool.
+        """
+        stored = await self._stored(session, call)
+        try:
+            text = json.dumps(arguments, ensure_ascii=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput("unreadable_edit", f"The arguments are no JSON: {error}.") from error
+        made = await self._proposal(
+            session, call.at, ToolCall(id=call.tool_call_id, name=call.tool, arguments=text)
+        )
+        if isinstance(made, c.Unsound) or not made.readable:
+            detail = made.detail if isinstance(made, c.Unsound) else "they cannot be read"
+            raise InvalidInput(
+                "invalid_edit",
+                f"The edited arguments do not fit {call.tool}: {detail}",
+                hint="The request still waits.",
+                request_id=request.id,
+            )
+        return made, _changes(stored.arguments, made.draft.arguments)
+
+    async def _proposal(
+        self, session: str, at: Occurrence, call: ToolCall, *, claim: str = ""
+    ) -> c.Proposal:
+        """Read, validate, freeze and rule on one call, before the transaction (G4)."""
+        key = call_key(call.name, call.arguments)
+        tool = self._toolbox.tools.get(call.name)
+        if tool is None:
+            told = wording.unknown_tool(call.name, self._toolbox.tools)
+            return _unsound(at, call, key, "unknown_tool", told)
+        frozen: dict[str, JsonValue] | str
+        environment = ""
+        try:
+            frozen = tool.validate(parse_arguments(call.arguments))
+            canonical(frozen)
+            key = call_key(call.name, frozen)
+            if tool.environment is not None:
+                environment = tool.environment(frozen)
+        except Unreadable:
+            frozen = call.arguments
+        except InvalidArguments as error:
+            return _unsound(at, call, key, "invalid_arguments", str(error))
+        except Exception as error:  # noqa: BLE001  # Ends in fail-closed: nothing runs.
+            told = wording.unstable([f"its fingerprint could not be read: {described(error)}"])
+            return _unsound(at, call, key, "environment_unstable", told)
+        approvers = self._authority.approvers if self._toolbox.asks else ()
+        return c.Sound(
+            draft=Draft(
+                tenant=self._engine.tenant,
+                session=session,
+                at=at,
+                tool_call_id=call.id,
+                tool=tool.name,
+                tool_fingerprint=tool.fingerprint,
+                arguments=frozen,
+                scope=tool.scopes,
+                environment=environment,
+                salt=secrets.token_hex(16),
+            ),
+            call_key=key,
+            kind=tool.kind,
+            surface=tool.surface,
+            recovery=tool.recovery,
+            approvers=self._authority.approvers,
+            ruling=await rule(tool, frozen, approvers=approvers),
+            display=Display(effect=_effect(tool, frozen), reversible=tool.reversible, claim=claim),
+        )
+
+    # --- running ------------------------------------------------------------------------------
+
+    async def run(self, session: str, at: Occurrence, *, fence: int | None = None) -> Answer:
+        """Take a call through the door, at most once; the answer's state has its outcome.
+
+        Where the call may not run after all (its world has changed, its votes have lapsed) the
+        state says so. Raises a Refusal where it may not run now, InProgress where another is at
+        it.
+        """
+        call, stored = await self._frozen(session, at)
+        begun = await self._begin(session, call, stored, fence=fence)
+        intent = next((e for e in begun.events if isinstance(e, AttemptBegun)), None)
+        if intent is None:
+            return begun
+        tool = self._toolbox.tools[call.tool]
+        assert isinstance(stored.arguments, Mapping), "what cannot be read is never approved"
+        await self._still_mine(session, at, intent)
+        outcome = await attempt(tool, stored.arguments, intent.key, call=str(at))
+        return await self._conclude(session, intent, await self._noted(session, call, outcome))
+
+    async def run_reads(
+        self, session: str, calls: Sequence[Occurrence], *, fence: int | None = None
+    ) -> Answer:
+        """Run declared reads together, without intents, and record their results at once (G1)."""
+        results = await asyncio.gather(*(self._read(session, at) for at in calls))
+        first = calls[0]
+        return await self._engine.execute(
+            session,
+            c.RecordReads(run=first.run, step=first.step, fence=fence, results=tuple(results)),
+        )
+
+    async def _read(self, session: str, at: Occurrence) -> tuple[int, bool, str]:
+        call, stored = await self._frozen(session, at)
+        tool = self._toolbox.tools.get(call.tool)
+        today = await self._today(session, call, stored)
+        if tool is None or isinstance(today, c.Unsound) or isinstance(today.ruling, Ask):
+            return at.index, False, wording.interrupted("the tool is declared otherwise now.")
+        assert isinstance(stored.arguments, Mapping), "what cannot be read is never allowed"
+        match await attempt(tool, stored.arguments, "", call=str(at)):
+            case c.Succeeded(told=told):
+                return at.index, True, told
+            case c.Failed(error=error):
+                return at.index, False, wording.failed(error, not_done=True, attempts=1)
+            case c.Unknown(cause=cause):
+                return at.index, False, wording.failed(cause, not_done=True, attempts=1)
+
+    async def recover(self, session: str, at: Occurrence, *, fence: int | None = None) -> Answer:
+        """Take a lost attempt from its holder; what then follows is retry, probe or a person."""
+        state = await self._engine.session(session, c.Names(steps=((at.run, at.step),)))
+        call = state.calls[at]
+        gone = None
+        if isinstance(call.state, Executing) and is_gone(call.state.holder):
+            gone = call.state.holder
+        cause = "the process that ran it is gone" if gone else "its lease ran out while it ran"
+        return await self._engine.execute(
+            session, c.Lose(at=at, attempt=call.attempts, fence=fence, cause=cause, gone=gone)
+        )
+
+    async def probe(self, session: str, at: Occurrence, *, fence: int | None = None) -> Answer:
+        """Ask the tool's probe what became of a lost attempt, and record its answer (D4)."""
+        call, stored = await self._frozen(session, at)
+        tool = self._toolbox.tools.get(call.tool)
+        happened: bool | None = None
+        told = ""
+        if tool is not None and isinstance(stored.arguments, Mapping):
+            key = idempotency_key(call.digest)
+            match await probe(tool, stored.arguments, key, call=str(at)):
+                case Happened(result=result):
+                    happened, told = True, text_of(result)
+                case NotHappened():
+                    happened = False
+                case Unsure():
+                    happened = None
+        body_gone = isinstance(call.state, Lost) and is_gone(call.state.holder)
+        return await self._engine.execute(
+            session,
+            c.Probed(
+                at=at,
+                attempt=call.attempts,
+                fence=fence,
+                happened=happened,
+                told=told,
+                body_gone=body_gone,
+            ),
+        )
+
+    async def _frozen(self, session: str, at: Occurrence) -> tuple[Call, Draft]:
+        state = await self._engine.session(session, c.Names(steps=((at.run, at.step),)))
+        call = state.calls[at]
+        return call, await self._stored(session, call)
+
+    async def _stored(self, session: str, call: Call) -> Draft:
+        """Read the frozen action back and hold it against its digest; raises Conflict."""
+        body = await self._engine.payload(session, call.action_ref)
+        try:
+            document = json.loads(body)
+            stored = draft_from(document)
+            digest = action_digest(document, generation=call.generation)
+        except (ValueError, KeyError, TypeError, Unreadable) as error:
+            raise _tampered(call, f"it cannot be read: {described(error)}") from error
+        if digest != call.digest:
+            raise _tampered(call, "it is not what its digest stands for")
+        return stored
+
+    async def _today(self, session: str, call: Call, stored: Draft) -> c.Proposal:
+        """Propose the stored action in the world as it is now (G13)."""
+        text = stored.arguments
+        if not isinstance(text, str):
+            text = json.dumps(text, ensure_ascii=False)
+        return await self._proposal(
+            session, call.at, ToolCall(id=call.tool_call_id, name=call.tool, arguments=text)
+        )
+
+    async def _begin(self, session: str, call: Call, stored: Draft, *, fence: int | None) -> Answer:
+        return await self._engine.execute(
+            session,
+            c.Begin(
+                at=call.at,
+                fence=fence,
+                holder=self._holder,
+                digest=call.digest,
+                today=await self._today(session, call, stored),
+                eligible=self._authority.eligible(),
+                policy_version=self._authority.version,
+            ),
+        )
+
+    async def _still_mine(self, session: str, at: Occurrence, intent: AttemptBegun) -> None:
+        """Read the lease again just before the body: a process may have slept since (D5)."""
+        state = await self._engine.session(session, c.Names(steps=((at.run, at.step),)))
+        call, run = state.calls[at], state.runs[at.run]
+        held = isinstance(call.state, Executing) and call.state.fence == intent.fence
+        if not held or run.fence != intent.fence or state.now >= intent.until:
+            raise StaleHolder(
+                "stale_attempt", "The attempt passed to another before it began.", call=str(at)
+            )
+
+    async def _noted(self, session: str, call: Call, outcome: Outcome) -> Outcome:
+        """Tell the model of an edit along with the result (G5)."""
+        if call.edits_ref is None:
+            return outcome
+        changes = await self._engine.payload(session, call.edits_ref)
+        match outcome:
+            case c.Succeeded(told=told):
+                return c.Succeeded(told=wording.edited(call.edited_by, changes, told))
+            case c.Failed(error=error):
+                return replace(outcome, error=wording.edited(call.edited_by, changes, error))
+            case c.Unknown():
+                return outcome
+
+    async def _conclude(self, session: str, intent: AttemptBegun, outcome: Outcome) -> Answer:
+        command = c.Conclude(
+            at=intent.at, attempt=intent.attempt, fence=intent.fence, outcome=outcome
+        )
+        try:
+            return await self._engine.execute(session, command)
+        except asyncio.CancelledError:
+            return self._engine.execute_now(session, command)
+
+
+def _unsound(at: Occurrence, call: ToolCall, key: str, code: CallCode, detail: str) -> c.Unsound:
+    return c.Unsound(
+        at=at, tool_call_id=call.id, tool=call.name, call_key=key, code=code, detail=detail
+    )
+
+
+def _effect(tool: Declaration, arguments: Mapping[str, JsonValue] | str) -> str:
+    """Fill a tool's effect with its arguments, each visible as it is (H2)."""
+    if isinstance(arguments, str):
+        return tool.effect
+    effect = tool.effect
+    for name, value in arguments.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        effect = effect.replace("{" + name + "}", text)
+    return effect
+
+
+def _tampered(call: Call, what: str) -> Conflict:
+    return Conflict(
+        "digest_mismatch",
+        f"The stored action was changed from outside: {what}.",
+        hint="Nothing runs. Run `placet audit verify`.",
+        call=str(call.at),
+    )
+
+
+def _changes(before: Mapping[str, JsonValue] | str, after: Mapping[str, JsonValue] | str) -> str:
+    """Tell what an edit changed, argument by argument, as JSON."""
+    new = after if isinstance(after, Mapping) else {}
+    old = before if isinstance(before, Mapping) else {}
+    parts = [
+        f"{name}: {_shown(old, name)} -> {_shown(new, name)}"
+        for name in dict.fromkeys((*old, *new))
+        if _shown(old, name) != _shown(new, name)
+    ]
+    if isinstance(before, str):
+        parts.insert(0, "the unreadable text was replaced")
+    return "; ".join(parts)
+
+
+def _shown(arguments: Mapping[str, JsonValue], name: str) -> str:
+    if name not in arguments:
+        return "(absent)"
+    return json.dumps(arguments[name], ensure_ascii=False)

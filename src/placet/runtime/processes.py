@@ -1,0 +1,69 @@
+"""Which process this is, and whether another is provably gone (D4, D5).
+
+A process is named by its host, the host's boot, its pid and its start time, so that a pid used
+again names another. Only what is seen on its own host to exist no more is gone; whatever cannot be
+seen from here may live.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from placet.core.values import Holder
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def this_process() -> Holder:
+    """Name the calling process."""
+    host, boot = _host()
+    return Holder(host=host, boot=boot, pid=os.getpid(), started=_started(os.getpid()) or "")
+
+
+def is_gone(holder: Holder) -> bool:
+    """Say whether `holder` is seen, from its own host, to exist no more."""
+    host, boot = _host()
+    if holder.host != host or not holder.started or not boot:
+        return False
+    return holder.boot != boot or _started(holder.pid) != holder.started
+
+
+@cache
+def _host() -> tuple[str, str]:
+    """Name the host as processes see it (a container's pids are its own), and its boot."""
+    name = platform.node()
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")
+        return f"{name} {namespace}", _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return name, _boot_without_proc()
+
+
+def _boot_without_proc() -> str:
+    found = _answer("sysctl", "-n", "kern.boottime")
+    return found or ""
+
+
+def _started(pid: int) -> str | None:
+    """Give a process's start time as its system writes it; None where there is no such process."""
+    if _BOOT_ID.exists():
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return None
+        fields = stat.rpartition(")")[2].split()
+        # A zombie has ended, though its parent has not looked (proc(5): state, starttime).
+        return None if fields[0] in "ZXx" else fields[19]
+    return _answer("ps", "-o", "lstart=", "-p", str(pid)) or None
+
+
+def _answer(*command: str) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,126 @@
+"""The worker: looks for runs whose time has come, and has them carried on.
+
+Theory of operation. Whatever a run waits for, a person, a deadline, a retry or a lease that ran
+out, its row says when to look at it again. The worker keeps no list: between two looks it holds
+nothing (D1), and a worker that dies is replaced by any other. It promises nothing that would not
+be true without it: deadlines are in the rulings, and single use is in the transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Literal
+
+from placet.core.errors import InProgress, ModelTrouble, PlacetError, Refusal
+from placet.runtime.engine import Engine
+from placet.stores.store import NoticeRow, RunRow
+
+#: How long the worker sleeps between looks while nothing in the store changes.
+POLL = timedelta(milliseconds=50)
+
+#: How long a run that this worker cannot drive is left alone before it is tried again.
+LEAVE_ALONE = timedelta(seconds=30)
+
+#: How many runs a worker carries on at once.
+AT_ONCE = 8
+
+Happening = Literal["resumed", "in_progress", "no_agent", "trouble", "notice"]
+#: Told of what the worker does: the happening, the run or request, and a sentence.
+Report = Callable[[Happening, str, str], None]
+
+
+class Worker:
+    """Carries on what is due, of the agents that this process has."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        resume: Callable[[str], Awaitable[object]],
+        has_agent: Callable[[str], bool],
+        report: Report,
+    ) -> None:
+        self._engine = engine
+        self._resume = resume
+        self._has_agent = has_agent
+        self._report = report
+        self._left_alone: dict[str, float] = {}
+
+    async def once(self) -> int:
+        """Carry on everything that is due now, until nothing is; give how many runs that were."""
+        carried = 0
+        tried: set[str] = set()
+        while True:
+            due = [row for row in await self._due() if row.run.id not in tried]
+            await self._deliver()
+            if not due:
+                return carried
+            tried |= {row.run.id for row in due}
+            carried += sum(await self._carry_all(due))
+
+    async def forever(self, stop: asyncio.Event) -> None:
+        """Carry on what becomes due, until `stop` is set."""
+        seen: int | None = None
+        while not stop.is_set():
+            changed = self._engine.store.changes()
+            due = await self._due()
+            if changed != seen:
+                await self._deliver()
+            seen = changed
+            if due:
+                await self._carry_all(due)
+                continue
+            try:
+                await asyncio.wait_for(stop.wait(), POLL.total_seconds())
+            except TimeoutError:
+                continue
+
+    async def _due(self) -> list[RunRow]:
+        now = asyncio.get_running_loop().time()
+        rows = await self._engine.read(self._engine.store.due)
+        return [
+            row
+            for row in rows
+            if row.tenant == self._engine.tenant and self._left_alone.get(row.run.id, 0) <= now
+        ]
+
+    async def _carry_all(self, due: Sequence[RunRow]) -> list[bool]:
+        return await asyncio.gather(*(self._carry(row) for row in due[:AT_ONCE]))
+
+    async def _carry(self, row: RunRow) -> bool:
+        run = row.run
+        if run.kind == "driven" and not self._has_agent(run.agent):
+            self._leave_alone(run.id)
+            self._report("no_agent", run.id, f"this worker does not have the agent {run.agent}")
+            return False
+        try:
+            await self._resume(run.id)
+        except InProgress as busy:
+            self._leave_alone(run.id)
+            self._report("in_progress", run.id, busy.message)
+            return False
+        except ModelTrouble as trouble:  # The run rests by its own row, and is due again later.
+            self._report("trouble", run.id, str(trouble))
+            return False
+        except (Refusal, PlacetError) as error:
+            self._leave_alone(run.id)
+            self._report("trouble", run.id, str(error))
+            return False
+        self._left_alone.pop(run.id, None)
+        self._report("resumed", run.id, "")
+        return True
+
+    def _leave_alone(self, run: str) -> None:
+        now = asyncio.get_running_loop().time()
+        self._left_alone[run] = now + LEAVE_ALONE.total_seconds()
+
+    async def _deliver(self) -> None:
+        """Tell, at least once, of requests that opened and closed (H3)."""
+        notices: Sequence[NoticeRow] = await self._engine.read(self._engine.store.outbox)
+        for notice in notices:
+            self._report("notice", notice.request, f"the request is {notice.kind}")
+        if notices:
+            sent = [notice.id for notice in notices]
+            await self._engine.read(self._engine.store.sent, sent)

@@ -1,0 +1,123 @@
+"""Settings: from `placet.toml` and the environment (`PLACET_*` wins), each with a default.
+
+A malformed or unknown setting is an error that names it; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from placet.core.errors import InvalidSetting
+from placet.stores.store import Store
+
+#: The file that settings are read from, in the working directory, where PLACET_CONFIG names none.
+FILE = "placet.toml"
+
+#: The store of a program that names none.
+DEFAULT_STORE = "sqlite:///placet.db"
+
+_SHA256_CHARACTERS = 64
+_TEXTS = ("store", "tenant", "app")
+
+
+def current_account() -> str:
+    """Name the account that the process runs as, by its user id; no variable can change it."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid-{os.getuid()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What is set. `approver_tokens` holds the SHA-256 of each approver's token, in hexadecimal."""
+
+    store: str = DEFAULT_STORE
+    tenant: str = "main"
+    app: str = ""
+    approvers: tuple[str, ...] = field(default_factory=lambda: (current_account(),))
+    approver_tokens: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def load(environment: Mapping[str, str] | None = None) -> Settings:
+        """Read the file and the environment; raises InvalidSetting."""
+        env = os.environ if environment is None else environment
+        named = env.get("PLACET_CONFIG")
+        path = Path(named or FILE)
+        found: dict[str, Any] = {}
+        if path.is_file():
+            found = _from_file(path)
+        elif named:
+            raise InvalidSetting("setting_invalid", f"PLACET_CONFIG: there is no file {named}.")
+        for name in _TEXTS:
+            if (value := env.get(f"PLACET_{name.upper()}")) is not None:
+                found[name] = value
+        if (people := env.get("PLACET_APPROVERS")) is not None:
+            found["approvers"] = [name.strip() for name in people.split(",") if name.strip()]
+        return _checked(found)
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidSetting("setting_invalid", f"{path}: {error}") from error
+
+
+def _checked(found: Mapping[str, Any]) -> Settings:
+    known = {*_TEXTS, "approvers", "approver_tokens"}
+    if unknown := sorted(set(found) - known):
+        raise InvalidSetting(
+            "setting_unknown",
+            f"There is no setting {unknown[0]!r}.",
+            hint=f"The settings are: {', '.join(sorted(known))}.",
+        )
+    for name in _TEXTS:
+        value = found.get(name, "")
+        if not isinstance(value, str) or (name != "app" and name in found and not value):
+            raise _invalid(name, "a text that is not empty")
+    approvers = found.get("approvers", [current_account()])
+    if not isinstance(approvers, list) or not all(isinstance(a, str) and a for a in approvers):
+        raise _invalid("approvers", "a list of names")
+    tokens = found.get("approver_tokens", {})
+    if not isinstance(tokens, dict):
+        raise _invalid("approver_tokens", "a table of names and SHA-256 sums")
+    for name, digest in tokens.items():
+        if not isinstance(digest, str) or not _is_sha256(digest):
+            raise _invalid(f"approver_tokens.{name}", "the SHA-256 of a token in hexadecimal")
+    texts = {name: found[name] for name in _TEXTS if name in found}
+    return Settings(**texts, approvers=tuple(approvers), approver_tokens=tokens)
+
+
+def _is_sha256(text: str) -> bool:
+    return len(text) == _SHA256_CHARACTERS and all(c in "0123456789abcdef" for c in text)
+
+
+def _invalid(name: str, kind: str) -> InvalidSetting:
+    return InvalidSetting("setting_invalid", f"The setting {name} must be {kind}.")
+
+
+def store_path(url: str) -> Path:
+    """Give the file that a `sqlite:///` URL names; raises InvalidSetting."""
+    scheme, separator, path = url.partition(":///")
+    if scheme != "sqlite" or not separator or not path:
+        raise InvalidSetting(
+            "setting_invalid",
+            f"The store {url!r} cannot be opened.",
+            hint="Name a file as sqlite:///placet.db, or sqlite:////absolute/path.db.",
+        )
+    return Path(path)
+
+
+def open_store(url: str) -> Store:
+    """Open the store that a URL names; raises InvalidSetting or StoreTrouble."""
+    path = store_path(url)
+    from placet.stores.sqlite import SqliteStore
+
+    return SqliteStore(path)

@@ -29,7 +29,7 @@ from placet.agent.messages import (
 )
 from placet.core import commands as c
 from placet.core import work as w
-from placet.core.errors import InvalidDeclaration, ModelTrouble, Refusal, StaleHolder
+from placet.core.errors import InvalidDeclaration, ModelTrouble, PlacetError, Refusal, StaleHolder
 from placet.core.events import LEASE
 from placet.core.state import Resting, RetryDue, RunOver, Session, Working
 from placet.runtime.engine import Engine
@@ -124,7 +124,7 @@ class Loop:
         async def renew() -> None:
             while True:
                 await asyncio.sleep(LEASE.total_seconds() / 3)
-                with contextlib.suppress(StaleHolder):
+                with contextlib.suppress(PlacetError):  # A lease that lapses fails closed.
                     await self._engine.execute(session, c.RenewLease(run=run, fence=fence))
 
         renewing = asyncio.create_task(renew())
@@ -167,6 +167,9 @@ class Loop:
                     await self._release(session, run, fence, REST_RETRYABLE, "refused")
                     raise
                 state = await self._engine.session(session, c.Names(runs=(run,)))
+            except Exception as error:  # Nothing is under way: another may take over at once.
+                await self._release(session, run, fence, REST_RETRYABLE, type(error).__name__)
+                raise
 
     async def _do(self, session: str, run: str, fence: int, work: w.Work) -> Session:
         match work:

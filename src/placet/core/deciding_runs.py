@@ -5,7 +5,7 @@ from __future__ import annotations
 from placet.core import commands as c
 from placet.core import events as e
 from placet.core.errors import Closed, Conflict, InProgress, NotPermitted
-from placet.core.state import Allowed, Run, RunOver, Working
+from placet.core.state import Allowed, Resting, Run, RunOver, Working
 from placet.core.unfolding import Unfolding
 from placet.core.work import Wait, next_work
 
@@ -75,7 +75,7 @@ def take_lease(so_far: Unfolding, command: c.TakeLease) -> None:
             hint="Wait for it, or until its lease ends.",
             run_id=command.run,
         )
-    if isinstance(next_work(so_far.state, command.run), Wait):
+    if isinstance(held, Resting) and isinstance(next_work(so_far.state, command.run), Wait):
         return  # There is nothing to drive, and so nothing is held (D1).
     so_far.add(
         e.LeaseTaken(

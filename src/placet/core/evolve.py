@@ -187,7 +187,8 @@ def _attempt_begun(state: Session, event: e.AttemptBegun) -> Session:
 
 
 def _attempt_failed(state: Session, event: e.AttemptFailed) -> Session:
-    return _call(state, event.at, RetryDue(again_at=event.again_at))
+    lost = isinstance(state.calls[event.at].state, Lost)
+    return _call(state, event.at, RetryDue(again_at=event.again_at, lost=lost))
 
 
 def _attempt_lost(state: Session, event: e.AttemptLost) -> Session:

@@ -107,9 +107,14 @@ class Executing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryDue:
-    """A further attempt is permitted from `again_at` on, with the same key."""
+    """A further attempt is permitted from `again_at` on, with the same key.
+
+    `lost` says that the attempt before may have acted: the next one is recovery, which goes on
+    though the run stops.
+    """
 
     again_at: datetime
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,14 +121,14 @@ class Unfolding:
             case Asking(request=request):
                 self.add(e.RequestCancelled(request=request, cause=cause))
                 self.end_call(call.at, code, self.text(told))
-            case RetryDue():
+            case RetryDue(lost=False):
                 failed = wording.failed(cause, not_done=False, attempts=call.attempts)
                 self.end_call(call.at, "tool_failed", self.text(failed))
             case Delegated(child=child):
                 self.stop_run(child, stop, code=code, cause=cause)
             case Unsettled(request=request):
                 self.lapse(self.request(request), cause)
-            case Executing() | Lost() | _:
+            case Executing() | Lost() | RetryDue() | _:
                 pass
 
     def lapse(self, request: Request, cause: str) -> None:

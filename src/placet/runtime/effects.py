@@ -87,17 +87,24 @@ async def probe(tool: Declaration, arguments: Arguments, key: str, *, call: str)
     return answer if isinstance(answer, (Happened, NotHappened, Unsure)) else Unsure()
 
 
+class _EndedFromOutside(Exception):
+    """Stands for an exit or interrupt, which an event loop would let through to its own end."""
+
+
 async def _entered(body: Callable[[], Awaitable[object]], call: str) -> object:
     with inside_tool(call):
-        return await body()
+        try:
+            return await body()
+        except (KeyboardInterrupt, SystemExit) as ended:
+            raise _EndedFromOutside(described(ended)) from None
 
 
 def judged(error: BaseException, tool: Declaration) -> Failed | Unknown:
     """Say what a body that raised tells about the world."""
     if isinstance(error, tool.not_done):
         return Failed(error=described(error), not_done=True)
-    if not isinstance(error, Exception):
-        return Unknown(cause=f"it was ended from outside: {described(error)}")
+    if isinstance(error, _EndedFromOutside) or not isinstance(error, Exception):
+        return Unknown(cause=f"it was ended from outside: {error}")
     if any(_is_lost_connection(cause) for cause in _with_causes(error)):
         return Unknown(cause=f"the connection was lost: {described(error)}")
     return Failed(error=described(error))

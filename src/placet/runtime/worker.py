@@ -87,7 +87,13 @@ class Worker:
         ]
 
     async def _carry_all(self, due: Sequence[RunRow]) -> list[bool]:
-        return await asyncio.gather(*(self._carry(row) for row in due[:AT_ONCE]))
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def in_turn(row: RunRow) -> bool:
+            async with room:
+                return await self._carry(row)
+
+        return await asyncio.gather(*(in_turn(row) for row in due))
 
     async def _carry(self, row: RunRow) -> bool:
         run = row.run

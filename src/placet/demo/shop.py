@@ -1,0 +1,131 @@
+"""The demonstration's shop: a support agent that looks orders up and issues refunds.
+
+The ledger is a real database of its own, in which each payment is a row. It refuses no payment:
+if a refund were paid twice, it would be there twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from placet import Agent, IdempotencyKey, OpenAIModel, Placet, tool
+
+LEDGER = "ledger.db"
+
+#: Who writes to the shop, where nobody else is named.
+CUSTOMER = "mia"
+
+#: Set to have the bank take so long to answer that a process can be killed meanwhile.
+SLOW_BANK = "SHOP_SLOW_BANK"
+_SLOW_SECONDS = 60
+
+INSTRUCTIONS = """\
+You are the support agent of a small shop. When a customer asks for a refund, look the order up
+with get_order, then call issue_refund at once with what was paid. Do not ask the customer anything
+first: a colleague checks each refund before it is made. Then tell the customer in one or two
+sentences what became of it, with amounts and reasons as the tools gave them. Never propose a refund
+again after a no."""
+
+_ORDERS = {
+    "A-1001": ("1 espresso cup", "129.00"),
+    "A-1002": ("1 tea pot", "129.00"),
+    "A-1003": ("1 milk jug", "129.00"),
+    "A-1004": ("1 coffee grinder", "129.00"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payment:
+    """One row of the ledger."""
+
+    order_id: str
+    amount: str
+    key: str
+
+
+@tool(reads_only=True)
+def get_order(order_id: str) -> str:
+    """Look an order up: what was bought, and what was paid."""
+    if order_id not in _ORDERS:
+        return f"There is no order {order_id}."
+    what, paid = _ORDERS[order_id]
+    return f"Order {order_id}: {what}, paid {paid} USD."
+
+
+@tool(
+    surface="payments",
+    effect="moves {amount} USD from the shop to the customer of order {order_id}",
+    scopes=["payments:refund"],
+)
+def issue_refund(order_id: str, amount: Decimal, *, key: IdempotencyKey) -> str:
+    """Pay an amount in USD back to the customer of an order."""
+    pay(Path(LEDGER), order_id, amount, key)
+    if os.environ.get(SLOW_BANK):
+        time.sleep(_SLOW_SECONDS)
+    return f"Refunded {amount} USD for order {order_id}."
+
+
+def pay(ledger: Path, order_id: str, amount: Decimal, key: str) -> None:
+    """Write a payment into the ledger."""
+    with closing(sqlite3.connect(ledger)) as connection, connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS payment (order_id, amount, key)")
+        connection.execute("INSERT INTO payment VALUES (?, ?, ?)", (order_id, str(amount), key))
+
+
+def payments(ledger: Path, order_id: str) -> list[Payment]:
+    """Read the payments for an order."""
+    if not ledger.exists():
+        return []
+    with closing(sqlite3.connect(f"file:{ledger}?mode=ro", uri=True)) as connection:
+        table = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'payment'").fetchone()
+        if table is None:
+            return []
+        rows = connection.execute(
+            "SELECT order_id, amount, key FROM payment WHERE order_id = ?", (order_id,)
+        )
+        return [Payment(order_id=row[0], amount=row[1], key=row[2]) for row in rows]
+
+
+def model() -> OpenAIModel:
+    """Give the model that the environment names."""
+    return OpenAIModel(
+        os.environ.get("SHOP_MODEL", "stand-in"), base_url=os.environ.get("SHOP_MODEL_URL")
+    )
+
+
+app = Agent(
+    name="support",
+    model=model(),
+    tools=[get_order, issue_refund],
+    instructions=INSTRUCTIONS,
+    max_steps=8,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Take one message in, drive the run until it waits, and stay up as a service does."""
+    parser = argparse.ArgumentParser(prog="python -m placet.demo.shop", description=main.__doc__)
+    parser.add_argument("message")
+    parser.add_argument("--session", default="main")
+    given = parser.parse_args(argv)
+    with Placet.open(agents=[app]) as placet:
+        result = placet.run_sync(app, given.message, session=given.session, requester=CUSTOMER)
+        waiting = ", ".join(result.waiting)
+        said = f"waits for a person to decide {waiting}" if waiting else f"ended: {result.stop}"
+        sys.stdout.write(f"{result.run_id} {said}\n")
+        sys.stdout.flush()
+        while True:
+            time.sleep(_SLOW_SECONDS)
+
+
+if __name__ == "__main__":
+    main()

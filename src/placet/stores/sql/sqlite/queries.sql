@@ -1,0 +1,224 @@
+-- name: session
+-- One session's own row.
+SELECT seq, salt, surfaces, head FROM sessions WHERE tenant = ? AND id = ?;
+
+-- name: active_runs
+-- What has not ended in a session.
+SELECT value, wake_at FROM runs INDEXED BY runs_active
+WHERE tenant = ? AND session = ? AND active = 1;
+
+-- name: open_calls
+-- The calls of a session that have no result yet.
+SELECT value FROM calls WHERE tenant = ? AND session = ? AND open = 1;
+
+-- name: pending_requests
+-- The requests of a session that still wait.
+SELECT value FROM requests WHERE tenant = ? AND session = ? AND pending = 1;
+
+-- name: run
+-- A run, ended or not.
+SELECT value FROM runs WHERE tenant = ? AND session = ? AND id = ?;
+
+-- name: step
+-- The calls of one step, open or not.
+SELECT value FROM calls WHERE tenant = ? AND session = ? AND run = ? AND step = ?;
+
+-- name: request
+-- A request, closed or not.
+SELECT value FROM requests WHERE tenant = ? AND session = ? AND id = ?;
+
+-- name: no
+-- A remembered "no".
+SELECT value FROM noes WHERE tenant = ? AND session = ? AND run = ? AND call_key = ?;
+
+-- name: command
+-- Where the events of a command that was carried out before begin, and how many they are.
+SELECT seq, together FROM events WHERE tenant = ? AND session = ? AND command_id = ?
+    AND command_id <> '';
+
+-- name: events_between
+-- The events of a range of seqs.
+SELECT seq, at, kind, body, hash, command_id FROM events
+WHERE tenant = ? AND session = ? AND seq BETWEEN ? AND ? ORDER BY seq;
+
+-- name: insert_session
+-- A new session.
+INSERT INTO sessions (seq, surfaces, head, salt, tenant, id) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: update_session
+-- What every event changes in a session.
+UPDATE sessions SET seq = ?, surfaces = ?, head = ? WHERE tenant = ? AND id = ?;
+
+-- name: insert_event
+-- One event at the end of the log.
+INSERT INTO events (tenant, session, seq, at, kind, body, hash, command_id, together)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: insert_run
+-- A new run.
+INSERT INTO runs (value, active, wake_at, tenant, session, id) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: update_run
+-- A run of which an indexed column has changed.
+UPDATE runs SET value = ?, active = ?, wake_at = ? WHERE tenant = ? AND session = ? AND id = ?;
+
+-- name: update_run_value
+-- A run of which no indexed column has changed.
+UPDATE runs SET value = ? WHERE tenant = ? AND session = ? AND id = ?;
+
+-- name: update_run_wake
+-- A run which is the same, but is to be looked at another time.
+UPDATE runs SET wake_at = ? WHERE tenant = ? AND session = ? AND id = ?;
+
+-- name: insert_call
+-- A new call.
+INSERT INTO calls (value, open, tenant, session, run, step, place) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: update_call
+-- A call that was opened or closed.
+UPDATE calls SET value = ?, open = ?
+WHERE tenant = ? AND session = ? AND run = ? AND step = ? AND place = ?;
+
+-- name: update_call_value
+-- A call that is as open as it was.
+UPDATE calls SET value = ?
+WHERE tenant = ? AND session = ? AND run = ? AND step = ? AND place = ?;
+
+-- name: insert_request
+-- A new request.
+INSERT INTO requests (value, pending, deadline_at, tenant, session, id) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: update_request
+-- A request that was closed.
+UPDATE requests SET value = ?, pending = ?, deadline_at = ?
+WHERE tenant = ? AND session = ? AND id = ?;
+
+-- name: update_request_value
+-- A request that waits as it did.
+UPDATE requests SET value = ? WHERE tenant = ? AND session = ? AND id = ?;
+
+-- name: put_no
+-- A remembered "no", new or counted once more.
+INSERT INTO noes (value, tenant, session, run, call_key) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET value = excluded.value;
+
+-- name: put_payload
+-- A text, once per session.
+INSERT INTO payloads (tenant, session, ref, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: put_turn
+-- A model's turn; a framework that records a step without calls twice has the later one.
+INSERT INTO transcript (tenant, session, run, step, place, kind, ref) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET ref = excluded.ref;
+
+-- name: insert_entry
+-- Another row of a run's transcript: a second one in its place is an error (G6).
+INSERT INTO transcript (tenant, session, run, step, place, kind, ref) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: insert_notice
+-- Something that people are to be told.
+INSERT INTO outbox (tenant, session, request, kind) VALUES (?, ?, ?, ?);
+
+-- name: delete_notice
+-- A notice that has left.
+DELETE FROM outbox WHERE id = ?;
+
+-- name: stamp
+-- The last stamp that a committed command was given.
+SELECT value FROM meta WHERE name = 'stamp';
+
+-- name: put_stamp
+-- The last stamp, once a commit.
+INSERT INTO meta (name, value) VALUES ('stamp', ?)
+ON CONFLICT DO UPDATE SET value = excluded.value;
+
+-- name: payload
+-- A text.
+SELECT body FROM payloads WHERE tenant = ? AND session = ? AND ref = ?;
+
+-- name: transcript
+-- A run's transcript with its texts.
+SELECT t.step, t.place, t.kind, p.body FROM transcript AS t
+JOIN payloads AS p ON p.tenant = t.tenant AND p.session = t.session AND p.ref = t.ref
+WHERE t.tenant = ? AND t.session = ? AND t.run = ? ORDER BY t.step, t.place;
+
+-- name: find_request
+-- A request of a tenant, in whatever session.
+SELECT tenant, session, value FROM requests WHERE tenant = ? AND id = ?;
+
+-- name: find_run
+-- A run of a tenant, in whatever session.
+SELECT tenant, session, value, wake_at FROM runs WHERE tenant = ? AND id = ?;
+
+-- name: tenant_pending
+-- What waits in a tenant, by deadline.
+SELECT tenant, session, value FROM requests WHERE tenant = ? AND pending = 1
+ORDER BY deadline_at, rowid;
+
+-- name: session_pending
+-- What waits in a session, by deadline.
+SELECT tenant, session, value FROM requests WHERE tenant = ? AND session = ? AND pending = 1
+ORDER BY deadline_at, rowid;
+
+-- name: tenant_requests
+-- All requests of a tenant, the newest first.
+SELECT tenant, session, value FROM requests NOT INDEXED WHERE tenant = ?
+ORDER BY rowid DESC;
+
+-- name: session_requests
+-- All requests of a session, the newest first.
+SELECT tenant, session, value FROM requests INDEXED BY requests_of_session
+WHERE tenant = ? AND session = ? ORDER BY rowid DESC;
+
+-- name: tenant_runs
+-- All runs of a tenant, the newest first.
+SELECT tenant, session, value, wake_at FROM runs NOT INDEXED
+WHERE tenant = ? ORDER BY rowid DESC;
+
+-- name: tenant_active_runs
+-- The runs of a tenant that have not ended, the newest first.
+SELECT tenant, session, value, wake_at FROM runs INDEXED BY runs_active
+WHERE tenant = ? AND active = 1 ORDER BY rowid DESC;
+
+-- name: session_runs
+-- All runs of a session, the newest first.
+SELECT tenant, session, value, wake_at FROM runs INDEXED BY runs_of_session
+WHERE tenant = ? AND session = ? ORDER BY rowid DESC;
+
+-- name: session_active_runs
+-- The runs of a session that have not ended, the newest first.
+SELECT tenant, session, value, wake_at FROM runs INDEXED BY runs_active
+WHERE tenant = ? AND session = ? AND active = 1 ORDER BY rowid DESC;
+
+-- name: sessions
+-- The sessions of a tenant.
+SELECT id FROM sessions WHERE tenant = ? ORDER BY id;
+
+-- name: due
+-- Runs, of all tenants, that are to be looked at.
+SELECT tenant, session, value, wake_at FROM runs WHERE wake_at <= ?
+ORDER BY wake_at, rowid;
+
+-- name: next_wake
+-- When the next run is to be looked at.
+SELECT min(wake_at) FROM runs WHERE wake_at IS NOT NULL;
+
+-- name: outbox
+-- Notices, of all tenants, that have not left.
+SELECT id, tenant, session, request, kind FROM outbox ORDER BY id LIMIT ?;
+
+-- name: meta_exists
+-- Whether this is a store of ours at all.
+SELECT count(*), total(name = 'meta') FROM sqlite_schema WHERE type = 'table';
+
+-- name: create_meta
+-- What a database says of itself.
+CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+-- name: meta
+-- One thing that a database says of itself.
+SELECT value FROM meta WHERE name = ?;
+
+-- name: put_meta
+-- One thing that a database says of itself, new or changed.
+INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value;

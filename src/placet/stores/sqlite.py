@@ -1,0 +1,315 @@
+"""The SQLite store: one file, one writing thread, any number of readers; the default store.
+
+Theory of operation. Writing is `sqlite_writer`'s. Reading takes a connection of its own from a
+small pool, opens a snapshot, reads, and gives the connection back: in WAL mode neither waits for
+the other. Several processes may open one file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar
+
+from placet.core.codec import NewerValue, decode, instant_of
+from placet.core.commands import Command, Names
+from placet.core.errors import NotFound, StoreTrouble
+from placet.core.state import Request, Run, Session
+from placet.stores.loading import load_named
+from placet.stores.sqlite_opening import (
+    SQL,
+    connect_reader,
+    create_file,
+    identity,
+    placet_errors,
+    read_meta,
+)
+from placet.stores.sqlite_rows import SqliteParts, load_base, micros_or_none, text_of
+from placet.stores.sqlite_writer import Writer, closed
+from placet.stores.store import Answer, EntryRow, NoticeRow, Recorded, RequestRow, RunRow
+
+T = TypeVar("T")
+
+#: How many idle connections are kept for reading.
+READERS_KEPT = 8
+
+_EVENTS_AT_ONCE = 500
+
+
+def utc_now() -> datetime:
+    """Give the wall's time."""
+    return datetime.now(UTC)
+
+
+class SqliteStore:
+    """State in one SQLite file; `Store` says what each verb does.
+
+    `clock` gives aware instants; `busy_timeout` is how long to wait while another process writes.
+    Raises StoreTrouble where the file cannot be opened, made, or brought up to date.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        clock: Callable[[], datetime] = utc_now,
+        busy_timeout: timedelta = timedelta(seconds=5),
+    ) -> None:
+        self.path = Path(path)
+        self._busy_timeout = busy_timeout
+        self._idle: list[sqlite3.Connection] = []
+        self._watching: sqlite3.Connection | None = None
+        self._guard = threading.Lock()
+        self._closed = False
+        with placet_errors(self.path):
+            create_file(self.path)
+            self._file = identity(self.path)
+            self._writer = Writer(self.path, clock=clock, busy_timeout=busy_timeout)
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def execute(
+        self, tenant: str, session: str, command: Command, *, command_id: str = ""
+    ) -> Future[Answer]:
+        """Carry out a command. The future raises what `decide` raised, or StoreTrouble."""
+        return self._writer.execute(tenant, session, command, command_id)
+
+    def sent(self, notices: Sequence[int]) -> None:
+        """Take notices that have left out of the outbox."""
+        ids = [(id_,) for id_ in notices]
+        if ids:
+            self._writer.do(lambda writing: _delete(writing, ids)).result()
+
+    def close(self) -> None:
+        """Finish what was asked, and let go. Later calls raise StoreTrouble(`store_closed`)."""
+        self._writer.close()
+        with self._guard:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            if self._watching is not None:
+                idle.append(self._watching)
+                self._watching = None
+        for connection in idle:
+            connection.close()
+
+    # --- one session --------------------------------------------------------------------------
+
+    def session(self, tenant: str, session: str, names: Names | None = None) -> Session | None:
+        """Give a session as a command that names `names` would see it, stamped; None: no such."""
+        with self._snapshot() as reading:
+            stamp = max(self._writer.stamp(), read_meta(reading, "stamp") or 0)
+            base = load_base(reading, tenant, session, now=instant_of(stamp))
+            if base is None:
+                return None
+            return load_named(base.state, names or Names(), SqliteParts(reading, tenant, session))
+
+    def payload(self, tenant: str, session: str, ref: str) -> str:
+        """Give a text; raises NotFound."""
+        row = self._row("payload", tenant, session, ref)
+        if row is None:
+            raise NotFound("payload_not_found", "There is no such text.", ref=ref, session=session)
+        return text_of(row[0])
+
+    def transcript(self, tenant: str, session: str, run: str) -> Sequence[EntryRow]:
+        """Give a run's entries by (step, index)."""
+        return [
+            EntryRow(run=run, step=step, index=index, kind=kind, body=text_of(body))
+            for step, index, kind, body in self._rows("transcript", tenant, session, run)
+        ]
+
+    def events(self, tenant: str, session: str, *, after: int = 0) -> Iterator[Recorded]:
+        """Give the event log from seq `after` + 1 on (the first event has seq 1)."""
+        after = max(after, 0)
+        previous = b""
+        while True:
+            bounds = (tenant, session, after, after + _EVENTS_AT_ONCE)
+            rows = self._rows("events_between", *bounds)
+            for seq, at, kind, body, hash_, command_id in rows:
+                if seq > after:
+                    yield Recorded(
+                        seq=seq,
+                        at=instant_of(at),
+                        kind=kind,
+                        body=body,
+                        command_id=command_id,
+                        previous=previous.hex(),
+                        hash=hash_.hex(),
+                    )
+                previous = hash_
+            if not rows or rows[-1][0] == after:
+                return
+            after = rows[-1][0]
+
+    # --- across sessions ----------------------------------------------------------------------
+
+    def find_request(self, tenant: str, request: str) -> RequestRow | None:
+        """Find a request by its id."""
+        row = self._row("find_request", tenant, request)
+        with placet_errors(self.path):
+            return None if row is None else _request_row(row)
+
+    def find_run(self, tenant: str, run: str) -> RunRow | None:
+        """Find a run by its id."""
+        row = self._row("find_run", tenant, run)
+        with placet_errors(self.path):
+            return None if row is None else _run_row(row)
+
+    def requests(
+        self, tenant: str, *, session: str | None = None, pending: bool = True, limit: int = 100
+    ) -> Sequence[RequestRow]:
+        """Give requests: the pending ones by deadline, or all, the newest first."""
+        what = "pending" if pending else "requests"
+        query, key = _scope(what, tenant, session)
+        return self._read(_request_row, query, *key, limit=limit)
+
+    def runs(
+        self, tenant: str, *, session: str | None = None, active: bool = False, limit: int = 100
+    ) -> Sequence[RunRow]:
+        """Give runs, the newest first."""
+        query, key = _scope("active_runs" if active else "runs", tenant, session)
+        return self._read(_run_row, query, *key, limit=limit)
+
+    def sessions(self, tenant: str) -> Sequence[str]:
+        """Give the ids of the sessions."""
+        return [id_ for (id_,) in self._rows("sessions", tenant)]
+
+    def due(self, *, limit: int = 100) -> Sequence[RunRow]:
+        """Give runs whose `wake_at` has come, the longest due first."""
+        return self._read(_run_row, "due", self._writer.stamp(), limit=limit)
+
+    def next_wake(self) -> datetime | None:
+        """Give the earliest `wake_at` of all runs."""
+        row = self._row("next_wake")
+        return None if row is None else micros_or_none(row[0])
+
+    def outbox(self, *, limit: int = 100) -> Sequence[NoticeRow]:
+        """Give the notices that have not left yet, the oldest first."""
+        return [
+            NoticeRow(id=id_, tenant=tenant, session=session, request=request, kind=kind)
+            for id_, tenant, session, request, kind in self._rows("outbox", limit)
+        ]
+
+    # --- the store itself ---------------------------------------------------------------------
+
+    def changes(self) -> int:
+        """Give a number that differs whenever something, anywhere, may have been committed."""
+        with placet_errors(self.path), self._guard:
+            if self._closed:
+                raise closed()
+            if self._watching is None:
+                self._watching = connect_reader(self.path, busy_timeout=self._busy_timeout)
+            (version,) = self._watching.execute("PRAGMA data_version").fetchone()
+            return int(version)
+
+    def check(self) -> dict[str, str]:
+        """Say how the store is, for `doctor`: version, integrity, mode. Raises StoreTrouble."""
+        with self._snapshot() as reading:
+            (integrity,) = reading.execute("PRAGMA quick_check(1)").fetchone()
+            (journal,) = reading.execute("PRAGMA journal_mode").fetchone()
+            version = read_meta(reading, "version")
+            oldest = read_meta(reading, "oldest_reader")
+        if integrity != "ok":
+            raise StoreTrouble(
+                "store_damaged",
+                f"The store is damaged: {integrity}",
+                hint="Keep the file, and restore it from a backup.",
+                path=str(self.path),
+            )
+        return {
+            "path": str(self.path),
+            "version": str(version),
+            "oldest_reader": str(oldest),
+            "integrity": str(integrity),
+            "journal": str(journal),
+            "mode": f"{self.path.stat().st_mode & 0o777:04o}",
+            "sqlite": sqlite3.sqlite_version,
+        }
+
+    # --- reading ------------------------------------------------------------------------------
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection on which all reads of the block see the same commit."""
+        with placet_errors(self.path):
+            connection = self._take()
+            try:
+                connection.execute("BEGIN")
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.close()
+                raise
+            self._give_back(connection)
+
+    def _take(self) -> sqlite3.Connection:
+        if self._closed:
+            raise closed()
+        if identity(self.path) != self._file:
+            raise StoreTrouble(
+                "store_unreachable",
+                "The store's file was moved or replaced while it was open.",
+                hint="Put the file back, or start anew on the new one.",
+                path=str(self.path),
+            )
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return connect_reader(self.path, busy_timeout=self._busy_timeout)
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._guard:
+            if not self._closed and len(self._idle) < READERS_KEPT:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _rows(self, query: str, *values: str | int) -> list[tuple[Any, ...]]:
+        with self._snapshot() as reading:
+            return reading.execute(SQL[query], values).fetchall()
+
+    def _row(self, query: str, *values: str | int) -> tuple[Any, ...] | None:
+        with self._snapshot() as reading:
+            row: tuple[Any, ...] | None = reading.execute(SQL[query], values).fetchone()
+        return row
+
+    def _read(
+        self, make: Callable[[tuple[Any, ...]], T], query: str, *values: str | int, limit: int
+    ) -> list[T]:
+        """Read up to `limit` rows, leaving alone those that a newer version wrote (D7)."""
+        found: list[T] = []
+        with self._snapshot() as reading:
+            for row in reading.execute(SQL[query], values):
+                if len(found) >= limit:
+                    break
+                with suppress(NewerValue):
+                    found.append(make(row))
+        return found
+
+
+def _scope(what: str, tenant: str, session: str | None) -> tuple[str, tuple[str, ...]]:
+    """Choose the query over one session, or over the tenant."""
+    if session is None:
+        return f"tenant_{what}", (tenant,)
+    return f"session_{what}", (tenant, session)
+
+
+def _request_row(row: tuple[Any, ...]) -> RequestRow:
+    tenant, session, value = row
+    return RequestRow(tenant=tenant, session=session, request=decode(Request, value))
+
+
+def _run_row(row: tuple[Any, ...]) -> RunRow:
+    tenant, session, value, wake = row
+    return RunRow(
+        tenant=tenant, session=session, run=decode(Run, value), wake_at=micros_or_none(wake)
+    )
+
+
+def _delete(writing: sqlite3.Connection, ids: Sequence[tuple[int]]) -> None:
+    writing.executemany(SQL["delete_notice"], ids)

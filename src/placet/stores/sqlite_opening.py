@@ -1,0 +1,284 @@
+"""Opening a SQLite store: its file, its settings, its migrations, and what its errors mean.
+
+A new file is made readable by its owner alone (SQLite gives its `-wal` and `-shm` the same mode).
+A database says its version and the oldest version that may still work with it (D7); only one whose
+oldest reader is newer than this program is refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from placet.core.codec import NewerValue, UnreadableValue
+from placet.core.errors import InvalidInput, PlacetError, StoreTrouble
+
+_FILES = Path(__file__).with_name("sql") / "sqlite"
+_FILE_MODE = 0o600
+_STATEMENTS_KEPT = 256
+
+#: How many pages the log may hold before a commit carries them over into the database.
+_PAGES_BETWEEN_CHECKPOINTS = 2_000
+
+_NAME = re.compile(r"^-- name: (\w+)\n(?:--.*\n)+", re.MULTILINE)
+_OLDEST_READER = re.compile(r"^-- oldest_reader: (\d+)$", re.MULTILINE)
+
+
+def _queries(text: str) -> dict[str, str]:
+    """Read a file of named blocks: `-- name: …`, what it is for, one statement."""
+    _, *parts = _NAME.split(text)
+    return {
+        name: statement.strip().removesuffix(";")
+        for name, statement in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+#: The queries of queries.sql, by name.
+SQL: Mapping[str, str] = _queries((_FILES / "queries.sql").read_text(encoding="utf-8"))
+
+#: The migrations, by number, in the order in which they are to be run.
+MIGRATIONS: Mapping[int, Path] = {
+    int(path.name.split("_")[0]): path for path in sorted(_FILES.glob("[0-9]*.sql"))
+}
+
+#: The version of the databases that this program makes.
+VERSION = max(MIGRATIONS)
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+_TROUBLES: Mapping[int, tuple[str, str, str]] = {
+    sqlite3.SQLITE_BUSY: (
+        "store_locked",
+        "Another process keeps the store locked.",
+        "Nothing was changed; try again. If it stays so, see which process has the file open.",
+    ),
+    sqlite3.SQLITE_READONLY: (
+        "store_read_only",
+        "The store may only be read here.",
+        "Give this account the right to write the file and its directory.",
+    ),
+    sqlite3.SQLITE_FULL: (
+        "store_full",
+        "There is no room left for the store.",
+        "Nothing was changed; free some disk space and try again.",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        "store_damaged",
+        "The store is damaged, or is no SQLite database.",
+        "Nothing was changed; keep the file, and restore it from a backup.",
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        "store_unreachable",
+        "The store cannot be opened.",
+        "See that its directory is there and may be entered.",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "store_unreachable",
+        "The disk under the store answers with errors.",
+        "What was asked may not have happened; ask again once the disk answers.",
+    ),
+}
+
+_SAME_AS: Mapping[int, int] = {
+    sqlite3.SQLITE_LOCKED: sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_PERM: sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_AUTH: sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_NOTADB: sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FORMAT: sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_CONSTRAINT: sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_MISMATCH: sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_ERROR: sqlite3.SQLITE_CORRUPT,
+}
+
+_OF_ERRNO: Mapping[int, int] = {
+    errno.EACCES: sqlite3.SQLITE_READONLY,
+    errno.EPERM: sqlite3.SQLITE_READONLY,
+    errno.EROFS: sqlite3.SQLITE_READONLY,
+    errno.ENOSPC: sqlite3.SQLITE_FULL,
+    errno.EDQUOT: sqlite3.SQLITE_FULL,
+    errno.EIO: sqlite3.SQLITE_IOERR,
+}
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """Give SQLite's primary result code of an error."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # The module's own: a text that is no UTF-8, a column of the wrong type.
+        return sqlite3.SQLITE_CORRUPT
+    primary = int(code) & 0xFF
+    return _SAME_AS.get(primary, primary)
+
+
+def trouble(error: sqlite3.Error | OSError, path: Path) -> StoreTrouble:
+    """Say what an error of SQLite or of the system means for the store."""
+    if isinstance(error, OSError):
+        code = _OF_ERRNO.get(error.errno or 0, sqlite3.SQLITE_CANTOPEN)
+    else:
+        code = primary_code(error)
+    name, message, hint = _TROUBLES.get(code, _TROUBLES[sqlite3.SQLITE_IOERR])
+    return StoreTrouble(name, f"{message} ({error})", hint=hint, path=str(path))
+
+
+def as_placet_error(error: Exception, path: Path) -> Exception:
+    """Give what a caller is to see of an error inside the store."""
+    match error:
+        case PlacetError():
+            return error
+        case sqlite3.ProgrammingError():  # A connection that was closed, or a mistake of ours.
+            return error
+        case sqlite3.Error() | OSError():
+            return trouble(error, path)
+        case NewerValue():
+            return StoreTrouble(
+                "newer_value",
+                f"A newer version of placet wrote {error}.",
+                hint="Bring this program up to date, and leave the session to newer ones.",
+                path=str(path),
+            )
+        case UnreadableValue():
+            _, message, hint = _TROUBLES[sqlite3.SQLITE_CORRUPT]
+            return StoreTrouble("store_damaged", f"{message} ({error})", hint=hint, path=str(path))
+        case UnicodeEncodeError() | OverflowError():
+            return InvalidInput("unreadable_text", f"An id or number cannot be stored: {error}.")
+        case _:
+            return error
+
+
+@contextmanager
+def placet_errors(path: Path) -> Iterator[None]:
+    """Let nothing but placet's errors out of a block that reads or opens the store."""
+    try:
+        yield
+    except Exception as error:
+        seen = as_placet_error(error, path)
+        if seen is error:
+            raise
+        raise seen from error
+
+
+# --- files and connections --------------------------------------------------------------------
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """Name the file that a path stands for; raises OSError."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def create_file(path: Path) -> None:
+    """Make an empty file that only its owner may read, unless there is one; raises OSError."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE)
+    except FileExistsError:
+        return
+    os.fchmod(file, _FILE_MODE)
+    os.close(file)
+
+
+def connect_writer(path: Path) -> sqlite3.Connection:
+    """Open the connection that writes. It never waits for locks: the writer does."""
+    made = _connect(path, "rw", timedelta(0))
+    try:
+        made.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_BETWEEN_CHECKPOINTS}")
+        made.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def connect_reader(path: Path, *, busy_timeout: timedelta) -> sqlite3.Connection:
+    """Open a connection that reads."""
+    return _connect(path, "ro", busy_timeout)
+
+
+def _connect(path: Path, mode: str, busy_timeout: timedelta) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=busy_timeout.total_seconds(),
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=_STATEMENTS_KEPT,
+    )
+
+
+# --- migrations -------------------------------------------------------------------------------
+
+
+def prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring a database up to this program's version; raises StoreTrouble or sqlite3.Error."""
+    if _version(connection, path) >= VERSION:
+        return
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have been here first, and so it is looked at again.
+        migrate(connection, after=_version(connection, path))
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def migrate(connection: sqlite3.Connection, *, after: int, until: int = VERSION) -> None:
+    """Run the migrations above `after` up to `until`, inside the caller's transaction."""
+    if after == 0:
+        connection.execute(SQL["create_meta"])
+    for number, file in MIGRATIONS.items():
+        if not after < number <= until:
+            continue
+        text = file.read_text(encoding="utf-8")
+        for statement in _statements(text):
+            connection.execute(statement)
+        oldest = _OLDEST_READER.search(text)
+        assert oldest is not None, f"{file.name} says the oldest reader after it"
+        connection.execute(SQL["put_meta"], ("version", number))
+        connection.execute(SQL["put_meta"], ("oldest_reader", int(oldest[1])))
+
+
+def read_meta(connection: sqlite3.Connection, name: str) -> int | None:
+    """Give one thing that a database says of itself."""
+    row = connection.execute(SQL["meta"], (name,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    """Give a database's version, 0 for an empty one; raises StoreTrouble where it is not ours."""
+    tables, ours = connection.execute(SQL["meta_exists"]).fetchone()
+    if not tables:
+        return 0
+    version = read_meta(connection, "version") if ours else None
+    oldest = read_meta(connection, "oldest_reader") if ours else None
+    if version is None or oldest is None:
+        raise StoreTrouble(
+            "store_damaged",
+            "The file is a SQLite database, but no store of placet.",
+            hint="Nothing was changed; name another file.",
+            path=str(path),
+        )
+    if oldest > VERSION:
+        raise StoreTrouble(
+            "store_too_new",
+            f"The store is of version {version}, which needs a program of at least {oldest};"
+            f" this one is of {VERSION}.",
+            hint="Nothing was changed; bring placet up to date (`pip install -U placet`).",
+            path=str(path),
+        )
+    return version
+
+
+def _statements(text: str) -> Iterator[str]:
+    statement = ""
+    for line in text.splitlines(keepends=True):
+        statement += line
+        if line.rstrip().endswith(";") and sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

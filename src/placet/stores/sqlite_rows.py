@@ -1,0 +1,289 @@
+"""Rows of the SQLite store: how a session is read from them, and what a command changes in them.
+
+Only parts whose object has changed are written (D6), and of a row only the columns that have: an
+index is touched where what it is over has changed. Every query begins with the tenant (G11).
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from placet.core.codec import (
+    chain_hash,
+    decode,
+    decode_event,
+    encode,
+    event_kind,
+    instant_of,
+    micros_of,
+)
+from placet.core.errors import Conflict
+from placet.core.events import Event
+from placet.core.records import entries, notices, payloads
+from placet.core.state import Call, No, Request, Run, RunOver, Session
+from placet.core.work import wake_at
+from placet.stores.loading import Base, base_of, load_open
+from placet.stores.sqlite_opening import SQL
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteParts:
+    """The parts of one session, as `loading` asks for them."""
+
+    connection: sqlite3.Connection
+    tenant: str
+    session: str
+
+    def run(self, run: str) -> Run | None:
+        """Give a run, ended or not."""
+        row = self._one("run", run)
+        return None if row is None else decode(Run, row)
+
+    def step(self, run: str, step: int) -> Iterable[Call]:
+        """Give the calls of a step."""
+        found = self.connection.execute(SQL["step"], (self.tenant, self.session, run, step))
+        return [decode(Call, value) for (value,) in found]
+
+    def request(self, request: str) -> Request | None:
+        """Give a request, closed or not."""
+        row = self._one("request", request)
+        return None if row is None else decode(Request, row)
+
+    def no(self, run: str, call_key: str) -> No | None:
+        """Give a remembered "no"."""
+        row = self._one("no", run, call_key)
+        return None if row is None else decode(No, row)
+
+    def _one(self, query: str, *key: str) -> str | None:
+        row = self.connection.execute(SQL[query], (self.tenant, self.session, *key)).fetchone()
+        return None if row is None else str(row[0])
+
+
+def load_base(
+    connection: sqlite3.Connection, tenant: str, session: str, *, now: datetime
+) -> Base | None:
+    """Load what is open in a session; None: there is no such session."""
+    key = (tenant, session)
+    row = connection.execute(SQL["session"], key).fetchone()
+    if row is None:
+        return None
+    seq, salt, surfaces, head = row
+    active = [
+        (decode(Run, value), wake)
+        for value, wake in connection.execute(SQL["active_runs"], key)
+    ]
+    state = load_open(
+        Session(
+            tenant=tenant, id=session, salt=salt, now=now, seq=seq, surfaces=json.loads(surfaces)
+        ),
+        runs=[run for run, _ in active],
+        calls=[decode(Call, value) for (value,) in connection.execute(SQL["open_calls"], key)],
+        requests=[
+            decode(Request, value) for (value,) in connection.execute(SQL["pending_requests"], key)
+        ],
+        parts=SqliteParts(connection, tenant, session),
+    )
+    wakes = {run.id: wake for run, wake in active}
+    return Base(state=state, head=head.hex(), wakes=wakes)
+
+
+def carried_out(
+    connection: sqlite3.Connection, tenant: str, session: str, command_id: str
+) -> tuple[Event, ...] | None:
+    """Give the events of a command that was carried out before; None: it was not (D5)."""
+    row = connection.execute(SQL["command"], (tenant, session, command_id)).fetchone()
+    if row is None:
+        return None
+    first, together = row
+    bounds = (tenant, session, first, first + together - 1)
+    found = connection.execute(SQL["events_between"], bounds)
+    return tuple(decode_event(kind, body) for _, _, kind, body, *_ in found)
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a command brings about in a session, and the instant at which it does."""
+
+    base: Base
+    before: Session
+    after: Session
+    events: tuple[Event, ...]
+    stamp: int
+    command_id: str
+
+
+def write(connection: sqlite3.Connection, change: Change) -> Base:
+    """Write a change down, and give the session's next base. Raises Conflict(`run_exists`)."""
+    key = (change.after.tenant, change.after.id)
+    head = _write_events(connection, key, change)
+    _write_beside(connection, key, change.events)
+    wakes = _write_runs(connection, key, change)
+    _write_calls(connection, key, change.before, change.after)
+    _write_requests(connection, key, change.before, change.after)
+    _write_noes(connection, key, change.before, change.after)
+    _write_session(connection, key, change, head)
+    return Base(state=base_of(change.after), head=head, wakes=wakes)
+
+
+def _write_events(
+    connection: sqlite3.Connection, key: tuple[str, str], change: Change
+) -> str:
+    rows: list[tuple[object, ...]] = []
+    head, seq = change.base.head, change.before.seq
+    command_id, together = change.command_id, len(change.events)
+    for event in change.events:
+        seq += 1
+        kind, body = event_kind(event), encode(event)
+        head = chain_hash(head, seq=seq, at_micros=change.stamp, kind=kind, body=body)
+        hash_ = bytes.fromhex(head)
+        rows.append((*key, seq, change.stamp, kind, body, hash_, command_id, together))
+        command_id, together = "", 0
+    _many(connection, "insert_event", rows)
+    return head
+
+
+def _write_beside(
+    connection: sqlite3.Connection, key: tuple[str, str], events: tuple[Event, ...]
+) -> None:
+    """Write the texts, transcript entries and notices that events bring."""
+    texts = [(*key, ref, _storable(body)) for ref, body in payloads(events).items()]
+    _many(connection, "put_payload", texts)
+    for entry in entries(events):
+        place = (entry.run, entry.step, entry.index)
+        query = "put_turn" if entry.kind == "turn" else "insert_entry"
+        connection.execute(SQL[query], (*key, *place, entry.kind, entry.payload.ref))
+    told = [(*key, notice.request, notice.kind) for notice in notices(events)]
+    _many(connection, "insert_notice", told)
+
+
+def _storable(body: str) -> str | bytes:
+    """Give a text as it can be stored: one with lone surrogates, which has no UTF-8, as bytes."""
+    try:
+        body.encode()
+    except UnicodeEncodeError:
+        return body.encode("utf-8", "surrogatepass")
+    return body
+
+
+def text_of(stored: str | bytes) -> str:
+    """Give back a text that `_storable` made storable."""
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
+
+
+def _write_runs(
+    connection: sqlite3.Connection, key: tuple[str, str], change: Change
+) -> dict[str, int | None]:
+    """Write the runs that have changed, and when they, and others, are to be woken."""
+    wakes: dict[str, int | None] = {}
+    for run in change.after.runs.values():
+        known, woken = change.before.runs.get(run.id), change.base.wakes.get(run.id)
+        active = not isinstance(run.state, RunOver)
+        wake = _wake(change, run, woken) if active else None
+        if active:
+            wakes[run.id] = wake
+        if known is run:
+            if wake != woken:
+                connection.execute(SQL["update_run_wake"], (wake, *key, run.id))
+        elif known is None:
+            _check_new(connection, key, run.id)
+            connection.execute(SQL["insert_run"], (encode(run), active, wake, *key, run.id))
+        elif wake == woken and active:
+            connection.execute(SQL["update_run_value"], (encode(run), *key, run.id))
+        else:
+            connection.execute(SQL["update_run"], (encode(run), active, wake, *key, run.id))
+    return wakes
+
+
+def _wake(change: Change, run: Run, woken: int | None) -> int | None:
+    """Give when a run is to be woken; one that is due already stays due since when it was."""
+    at = wake_at(change.after, run)
+    wake = None if at is None else micros_of(at)
+    if wake is not None and woken is not None and max(wake, woken) <= change.stamp:
+        return woken
+    return wake
+
+
+def _check_new(connection: sqlite3.Connection, key: tuple[str, str], run: str) -> None:
+    """Hold that a run's id stands for one run in the whole tenant, by which it is found."""
+    tenant, _ = key
+    if connection.execute(SQL["find_run"], (tenant, run)).fetchone() is not None:
+        raise Conflict("run_exists", "That run id stands for another run.", run_id=run)
+
+
+def _write_calls(
+    connection: sqlite3.Connection, key: tuple[str, str], before: Session, after: Session
+) -> None:
+    if after.calls is before.calls:
+        return
+    for at, call in after.calls.items():
+        known = before.calls.get(at)
+        if known is call:
+            continue
+        place = (*key, at.run, at.step, at.index)
+        if known is None:
+            connection.execute(SQL["insert_call"], (encode(call), call.open, *place))
+        elif known.open == call.open:
+            connection.execute(SQL["update_call_value"], (encode(call), *place))
+        else:
+            connection.execute(SQL["update_call"], (encode(call), call.open, *place))
+
+
+def _write_requests(
+    connection: sqlite3.Connection, key: tuple[str, str], before: Session, after: Session
+) -> None:
+    if after.requests is before.requests:
+        return
+    for id_, request in after.requests.items():
+        known = before.requests.get(id_)
+        if known is request:
+            continue
+        columns = (encode(request), request.pending, micros_of(request.deadline_at))
+        if known is None:
+            connection.execute(SQL["insert_request"], (*columns, *key, id_))
+        elif (known.pending, known.deadline_at) == (request.pending, request.deadline_at):
+            connection.execute(SQL["update_request_value"], (columns[0], *key, id_))
+        else:
+            connection.execute(SQL["update_request"], (*columns, *key, id_))
+
+
+def _write_noes(
+    connection: sqlite3.Connection, key: tuple[str, str], before: Session, after: Session
+) -> None:
+    if after.noes is before.noes:
+        return
+    for place, no in after.noes.items():
+        if before.noes.get(place) is not no:
+            connection.execute(SQL["put_no"], (encode(no), *key, *place))
+
+
+def _write_session(
+    connection: sqlite3.Connection, key: tuple[str, str], change: Change, head: str
+) -> None:
+    after, hash_ = change.after, bytes.fromhex(head)
+    surfaces = json.dumps(dict(after.surfaces), separators=(",", ":"))
+    if change.base.stored:
+        connection.execute(SQL["update_session"], (after.seq, surfaces, hash_, *key))
+    else:
+        row = (after.seq, surfaces, hash_, after.salt, *key)
+        connection.execute(SQL["insert_session"], row)
+
+
+def _many(
+    connection: sqlite3.Connection, query: str, rows: Sequence[tuple[object, ...]]
+) -> None:
+    if len(rows) == 1:
+        connection.execute(SQL[query], rows[0])
+    elif rows:
+        connection.executemany(SQL[query], rows)
+
+
+def micros_or_none(at: int | None) -> datetime | None:
+    """Give an instant of a column that may be empty."""
+    return None if at is None else instant_of(at)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from placet.stores.sqlite import SqliteStore
-
 from placet import tool
 from placet.core import commands as c
 from placet.core.values import Occurrence
@@ -14,6 +12,7 @@ from placet.people import People
 from placet.runtime.authority import Authority
 from placet.runtime.engine import Engine
 from placet.runtime.gate import Gate, Toolbox, ToolCall
+from placet.stores.sqlite import SqliteStore
 
 
 @tool

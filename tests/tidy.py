@@ -41,8 +41,10 @@ LAYERS = {
         edge: frozenset({"core", "stores", "runtime", "agent", "settings", "api", edge})
         for edge in EDGES
     },
+    "demo": frozenset({"core", "stores", "runtime", "agent", "settings", "api", "demo"}),
 }
 """What each may import (docs/internals/design.md, section 3). `api` is `placet/*.py` itself."""
+LAYERS["cli"] |= {"demo"}
 
 VOCABULARY_LAYERS = frozenset({"core", "stores", "runtime", "api", "settings"})
 

@@ -74,7 +74,8 @@ def event_kind(event: Event) -> str:
 
 def encode(value: Event | Part) -> str:
     """Give the stored form of an event or a part."""
-    return _dump(_record(type(value)).encode(value))
+    cls: type = type(value)
+    return _dump(_record(cls).encode(value))
 
 
 def decode_event(kind: str, text: str) -> Event:

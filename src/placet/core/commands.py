@@ -221,8 +221,12 @@ class Begin:
     policy_version: str
 
     def names(self) -> Names:
-        """Name the call's step."""
-        return Names(runs=(self.at.run,), steps=((self.at.run, self.at.step),))
+        """Name the call's step, and the key that the call may have from now on."""
+        return Names(
+            runs=(self.at.run,),
+            steps=((self.at.run, self.at.step),),
+            call_keys=((self.at.run, self.today.call_key),),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,9 +359,13 @@ class Edit:
     via: str = ""
 
     def names(self) -> Names:
-        """Name the request and the call's step."""
+        """Name the request, the call's step, and its new key for a remembered no."""
         at = self.proposal.draft.at
-        return Names(requests=(self.request,), steps=((at.run, at.step),))
+        return Names(
+            requests=(self.request,),
+            steps=((at.run, at.step),),
+            call_keys=((at.run, self.proposal.call_key),),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,7 +65,7 @@ def _call(number: int, name: str, arguments: Body, text: str) -> dict[str, Any]:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def do_POST(self) -> None:  # noqa: N802  # The library's name.
+    def do_POST(self) -> None:
         """Answer a request for the next message, and nothing else."""
         text = self.rfile.read(int(self.headers.get("content-length", "0")))
         try:
@@ -99,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002  # As above.
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # The library's name.
         """Write nothing."""
 
 

@@ -81,8 +81,8 @@ def pay(ledger: Path, order_id: str, amount: Decimal, key: str) -> None:
         connection.execute("INSERT INTO payment VALUES (?, ?, ?)", (order_id, str(amount), key))
 
 
-def payments(ledger: Path, order_id: str) -> list[Payment]:
-    """Read the payments for an order."""
+def payments(ledger: Path, order_id: str = "") -> list[Payment]:
+    """Read the payments for an order, or all of them."""
     if not ledger.exists():
         return []
     with closing(sqlite3.connect(f"file:{ledger}?mode=ro", uri=True)) as connection:
@@ -90,7 +90,7 @@ def payments(ledger: Path, order_id: str) -> list[Payment]:
         if table is None:
             return []
         rows = connection.execute(
-            "SELECT order_id, amount, key FROM payment WHERE order_id = ?", (order_id,)
+            "SELECT order_id, amount, key FROM payment WHERE ? IN ('', order_id)", (order_id,)
         )
         return [Payment(order_id=row[0], amount=row[1], key=row[2]) for row in rows]
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from placet.core import commands as c
 from placet.core import wording
 from placet.core.canonical import JsonValue, Unreadable, call_key, canonical, parse_arguments
-from placet.core.errors import Conflict, InvalidInput, StaleHolder
+from placet.core.errors import Conflict, InvalidInput, NotFound, StaleHolder
 from placet.core.events import AttemptBegun
 from placet.core.state import Call, Executing, Lost, Request
 from placet.core.values import (
@@ -36,6 +38,10 @@ from placet.runtime.engine import Engine
 from placet.runtime.processes import is_gone, this_process
 from placet.runtime.rulings import rule
 from placet.stores.store import Answer
+
+#: How old the reading of a lease, made in the intent's own transaction, may be when the body is
+#: entered. It is far less than any lease lasts.
+STALE_AFTER = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +118,7 @@ class Gate:
 
         Raises InvalidInput where they do not fit the tool.
         """
-        stored = await self._stored(session, call)
+        _, stored = await self._frozen(session, call.at)
         try:
             text = json.dumps(arguments, ensure_ascii=False)
         except (TypeError, ValueError) as error:
@@ -187,13 +193,15 @@ class Gate:
         it.
         """
         call, stored = await self._frozen(session, at)
+        asked_at = time.monotonic()
         begun = await self._begin(session, call, stored, fence=fence)
         intent = next((e for e in begun.events if isinstance(e, AttemptBegun)), None)
         if intent is None:
             return begun
         tool = self._toolbox.tools[call.tool]
         assert isinstance(stored.arguments, Mapping), "what cannot be read is never approved"
-        await self._still_mine(session, at, intent)
+        if time.monotonic() - asked_at > STALE_AFTER.total_seconds():
+            await self._still_mine(session, at, intent)
         outcome = await attempt(tool, stored.arguments, intent.key, call=str(at))
         return await self._conclude(session, intent, await self._noted(session, call, outcome))
 
@@ -264,22 +272,17 @@ class Gate:
         )
 
     async def _frozen(self, session: str, at: Occurrence) -> tuple[Call, Draft]:
-        state = await self._engine.session(session, c.Names(steps=((at.run, at.step),)))
-        call = state.calls[at]
-        return call, await self._stored(session, call)
+        """Read a call and its stored action back, and hold them against the digest."""
+        call, body = await self._engine.read(self._read_frozen, session, at)
+        return call, _held_against_digest(call, body)
 
-    async def _stored(self, session: str, call: Call) -> Draft:
-        """Read the frozen action back and hold it against its digest; raises Conflict."""
-        body = await self._engine.payload(session, call.action_ref)
-        try:
-            document = json.loads(body)
-            stored = draft_from(document)
-            digest = action_digest(document, generation=call.generation)
-        except (ValueError, KeyError, TypeError, Unreadable) as error:
-            raise _tampered(call, f"it cannot be read: {described(error)}") from error
-        if digest != call.digest:
-            raise _tampered(call, "it is not what its digest stands for")
-        return stored
+    def _read_frozen(self, session: str, at: Occurrence) -> tuple[Call, str]:
+        store, tenant = self._engine.store, self._engine.tenant
+        state = store.session(tenant, session, c.Names(steps=((at.run, at.step),)))
+        if state is None or at not in state.calls:
+            raise NotFound("call_not_found", "There is no such call here.", call=str(at))
+        call = state.calls[at]
+        return call, store.payload(tenant, session, call.action_ref)
 
     async def _today(self, session: str, call: Call, stored: Draft) -> c.Proposal:
         """Propose the stored action in the world as it is now (G13)."""
@@ -305,7 +308,7 @@ class Gate:
         )
 
     async def _still_mine(self, session: str, at: Occurrence, intent: AttemptBegun) -> None:
-        """Read the lease again just before the body: a process may have slept since (D5)."""
+        """Read the lease again where the process may have slept since it read it (D5)."""
         state = await self._engine.session(session, c.Names(steps=((at.run, at.step),)))
         call, run = state.calls[at], state.runs[at.run]
         held = isinstance(call.state, Executing) and call.state.fence == intent.fence
@@ -352,6 +355,19 @@ def _effect(tool: Declaration, arguments: Mapping[str, JsonValue] | str) -> str:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         effect = effect.replace("{" + name + "}", text)
     return effect
+
+
+def _held_against_digest(call: Call, body: str) -> Draft:
+    """Give the action that is stored, if it is what the digest stands for; raises Conflict."""
+    try:
+        document = json.loads(body)
+        stored = draft_from(document)
+        digest = action_digest(document, generation=call.generation)
+    except (ValueError, KeyError, TypeError, Unreadable) as error:
+        raise _tampered(call, f"it cannot be read: {described(error)}") from error
+    if digest != call.digest:
+        raise _tampered(call, "it is not what its digest stands for")
+    return stored
 
 
 def _tampered(call: Call, what: str) -> Conflict:

@@ -88,7 +88,6 @@ class SqliteStore:
 
     def close(self) -> None:
         """Finish what was asked, and let go. Later calls raise StoreTrouble(`store_closed`)."""
-        self._writer.close()
         with self._guard:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -97,6 +96,8 @@ class SqliteStore:
                 self._watching = None
         for connection in idle:
             connection.close()
+        # The writer is the last to let go, because only it may carry the log over into the file.
+        self._writer.close()
 
     # --- one session --------------------------------------------------------------------------
 

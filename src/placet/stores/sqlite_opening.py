@@ -122,8 +122,14 @@ def trouble(error: sqlite3.Error | OSError, path: Path) -> StoreTrouble:
         code = _OF_ERRNO.get(error.errno or 0, sqlite3.SQLITE_CANTOPEN)
     else:
         code = primary_code(error)
+    if code == sqlite3.SQLITE_CANTOPEN and path.is_file() and not _writable(path):
+        code = sqlite3.SQLITE_READONLY  # Even reading needs the files beside it.
     name, message, hint = _TROUBLES.get(code, _TROUBLES[sqlite3.SQLITE_IOERR])
     return StoreTrouble(name, f"{message} ({error})", hint=hint, path=str(path))
+
+
+def _writable(path: Path) -> bool:
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
 def as_placet_error(error: Exception, path: Path) -> Exception:

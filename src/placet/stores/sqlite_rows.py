@@ -73,8 +73,7 @@ def load_base(
         return None
     seq, salt, surfaces, head = row
     active = [
-        (decode(Run, value), wake)
-        for value, wake in connection.execute(SQL["active_runs"], key)
+        (decode(Run, value), wake) for value, wake in connection.execute(SQL["active_runs"], key)
     ]
     state = load_open(
         Session(
@@ -132,9 +131,7 @@ def write(connection: sqlite3.Connection, change: Change) -> Base:
     return Base(state=base_of(change.after), head=head, wakes=wakes)
 
 
-def _write_events(
-    connection: sqlite3.Connection, key: tuple[str, str], change: Change
-) -> str:
+def _write_events(connection: sqlite3.Connection, key: tuple[str, str], change: Change) -> str:
     rows: list[tuple[object, ...]] = []
     head, seq = change.base.head, change.before.seq
     command_id, together = change.command_id, len(change.events)
@@ -275,9 +272,7 @@ def _write_session(
         connection.execute(SQL["insert_session"], row)
 
 
-def _many(
-    connection: sqlite3.Connection, query: str, rows: Sequence[tuple[object, ...]]
-) -> None:
+def _many(connection: sqlite3.Connection, query: str, rows: Sequence[tuple[object, ...]]) -> None:
     if len(rows) == 1:
         connection.execute(SQL[query], rows[0])
     elif rows:

@@ -32,6 +32,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 from placet.core.codec import instant_of, micros_of
 from placet.core.commands import Command, StartRun
@@ -49,6 +50,8 @@ from placet.stores.sqlite_opening import (
 )
 from placet.stores.sqlite_rows import Change, SqliteParts, carried_out, load_base, write
 from placet.stores.store import Answer
+
+T = TypeVar("T")
 
 #: How many commands share one transaction at most.
 MOST_TOGETHER = 128
@@ -210,9 +213,7 @@ class Writer:
             connection.execute("RELEASE item")
         return answer, wrote
 
-    def _command(
-        self, connection: sqlite3.Connection, asked: _Asked
-    ) -> tuple[Answer, bool]:
+    def _command(self, connection: sqlite3.Connection, asked: _Asked) -> tuple[Answer, bool]:
         self.last_stamp = stamp = self.stamp()
         key = (asked.tenant, asked.session)
         now = instant_of(stamp)
@@ -250,9 +251,12 @@ class Writer:
     # --- the connection -----------------------------------------------------------------------
 
     def _open(self) -> sqlite3.Connection:
+        return self._patiently(self._open_at_once)
+
+    def _open_at_once(self) -> sqlite3.Connection:
         connection = connect_writer(self._path)
         try:
-            self._patiently(lambda: prepare(connection, self._path))
+            prepare(connection, self._path)
         except BaseException:
             connection.close()
             raise
@@ -279,13 +283,12 @@ class Writer:
             self.last_stamp = max(self.last_stamp, 0 if row is None else row[0])
         return connection
 
-    def _patiently(self, attempt: Callable[[], object]) -> None:
+    def _patiently(self, attempt: Callable[[], T]) -> T:
         """Attempt what needs a lock until it is given, or for `busy_timeout`."""
         began = time.monotonic()
         while True:
             try:
-                attempt()
-                return
+                return attempt()
             except sqlite3.OperationalError as error:
                 waited = timedelta(seconds=time.monotonic() - began)
                 if primary_code(error) != sqlite3.SQLITE_BUSY or waited >= self._busy_timeout:

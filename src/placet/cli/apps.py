@@ -1,0 +1,116 @@
+"""Finding the agents that `--app module:name` or the setting `app` names.
+
+What the name stands for is an Agent, a list or tuple of Agents, or a function that gives these.
+The current directory is looked in first.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from placet.cli.output import tell
+from placet.core.errors import InvalidDeclaration, InvalidInput, PlacetError
+from placet.settings import Settings
+
+if TYPE_CHECKING:
+    from placet.agent.agent import Agent
+    from placet.client import Placet
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def app_option(command: F) -> F:
+    """Give a command the option `--app`."""
+    return click.option(
+        "--app", metavar="MODULE:NAME", default="", help="Where the agents are, as Python code."
+    )(command)
+
+
+@contextmanager
+def opened(settings: Settings, app: str) -> Iterator[Placet]:
+    """Open the runtime with the agents of an app."""
+    from placet.client import Placet
+
+    agents = load_agents(app or settings.app)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        placet = Placet.open(agents=agents, settings=settings)
+    for warning in raised:
+        tell(f"placet: warning: {warning.message}")
+    with placet:
+        yield placet
+
+
+def load_agents(app: str) -> list[Agent]:
+    """Import an app's agents; raises InvalidDeclaration."""
+    if not app:
+        raise InvalidInput(
+            "no_app",
+            "Nothing says where the agents are.",
+            hint="Name them with --app module:name, or as `app` in placet.toml.",
+        )
+    module_name, separator, name = app.partition(":")
+    if not separator or not module_name or not name:
+        raise _invalid(app, "it is not of the form module:name")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    found = _attribute(app, _module(app, module_name), name)
+    return _agents(app, found)
+
+
+def _module(app: str, name: str) -> object:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise _invalid(app, f"there is no module {error.name}") from error
+        raise _invalid(app, f"{name} cannot be imported: {error}") from error
+    except PlacetError:
+        raise
+    except Exception as error:
+        raise _invalid(
+            app, f"{name} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _attribute(app: str, found: Any, name: str) -> Any:
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise _invalid(app, f"there is no {part!r} in it")
+        found = getattr(found, part)
+    return found
+
+
+def _agents(app: str, found: Any) -> list[Agent]:
+    from placet.agent.agent import Agent
+
+    if callable(found) and not isinstance(found, Agent):
+        try:
+            found = found()
+        except PlacetError:
+            raise
+        except Exception as error:
+            raise _invalid(app, f"it raised {type(error).__name__}: {error}") from error
+    agents = list(found) if isinstance(found, (list, tuple)) else [found]
+    wrong = [each for each in agents if not isinstance(each, Agent)]
+    if wrong or not agents:
+        what = f"a {type(wrong[0]).__name__}" if wrong else "nothing"
+        raise _invalid(app, f"it gives {what}")
+    return agents
+
+
+def _invalid(app: str, what: str) -> InvalidDeclaration:
+    return InvalidDeclaration(
+        "invalid_app",
+        f"The app {app!r} cannot be taken: {what}.",
+        hint="It names an Agent, a list of Agents, or a function that gives them.",
+    )

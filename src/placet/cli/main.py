@@ -1,0 +1,119 @@
+"""The command `placet`: finds the sub-command, and turns every error into a line and an exit code.
+
+Sub-commands are loaded when they are called, so that a decision imports no model and no agent.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from placet.cli.output import Exit, Given, exit_code_of, shared, tell_error
+from placet.core.errors import PlacetError
+
+#: Set to have an unexpected error print where it comes from.
+DEBUG = "PLACET_DEBUG"
+
+#: Each command, and the module that has it.
+COMMANDS = {
+    "run": "runs",
+    "runs": "runs",
+    "resume": "runs",
+    "worker": "runs",
+    "cancel": "runs",
+    "inbox": "people",
+    "show": "people",
+    "approve": "people",
+    "reject": "people",
+    "edit": "people",
+    "settle": "people",
+    "withdraw": "people",
+    "audit": "records",
+    "export": "records",
+    "import": "records",
+    "doctor": "operate",
+    "token": "operate",
+    "demo": "operate",
+}
+
+
+class Lazy(click.Group):
+    """The group of all commands, each of which is imported when it is named."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # As click calls it.
+        """Give the names of the commands, in the order in which they are of use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command."""
+        home = COMMANDS.get(cmd_name)
+        if home is None:
+            return super().get_command(ctx, cmd_name)
+        module = importlib.import_module(f"placet.cli.{home}")
+        found: click.Command = getattr(module, f"{cmd_name}_command")
+        return found
+
+    def main(self, args: Sequence[str] | None = None, *given: Any, **extra: Any) -> NoReturn:
+        """Run the command line, and end the process with one of the documented codes."""
+        words = list(sys.argv[1:] if args is None else args)
+        as_json = "--json" in words[: words.index("--") if "--" in words else len(words)]
+        extra = {"prog_name": "placet", **extra, "standalone_mode": False}
+        try:
+            ended = super().main(words, *given, **extra)
+        except PlacetError as error:
+            tell_error(
+                error.code,
+                error.message,
+                hint=error.hint,
+                ids=error.ids,
+                told=str(error),
+                as_json=as_json,
+            )
+            sys.exit(exit_code_of(error))
+        except click.ClickException as error:
+            _tell_usage(error, as_json=as_json)
+            sys.exit(Exit.MISTAKE)
+        except click.Abort:
+            told = "Interrupted."
+            tell_error("interrupted", told, ids={}, told=told, as_json=as_json)
+            sys.exit(Exit.INTERRUPTED)
+        except Exception as error:  # noqa: BLE001  # The end: whatever it was, nothing goes on.
+            _tell_unexpected(error, as_json=as_json)
+            sys.exit(Exit.WRONG)
+        sys.exit(ended if isinstance(ended, int) else Exit.DONE)
+
+
+def _tell_usage(error: click.ClickException, *, as_json: bool) -> None:
+    if as_json:
+        message = error.format_message()
+        tell_error("usage", message, ids={}, told=message, as_json=True)
+    else:
+        error.show()
+
+
+def _tell_unexpected(error: Exception, *, as_json: bool) -> None:
+    message = f"{type(error).__name__}: {error}"
+    hint = f"This is a mistake in placet or in the app; {DEBUG}=1 shows where."
+    told = f"{message} [unexpected] {hint}"
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    tell_error("unexpected", message, hint=hint, ids={}, told=told, as_json=as_json)
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="placet", message="placet %(version)s")
+@shared
+@click.pass_context
+def main(context: click.Context) -> None:
+    """placet: durable human control for AI agents.
+
+    People decide with inbox, show, approve, reject and edit; processes work with run, resume and
+    worker; operators look with runs, audit and doctor.
+    """
+    context.ensure_object(Given)

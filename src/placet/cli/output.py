@@ -1,0 +1,139 @@
+"""What the command line prints, and the codes it ends with.
+
+A command prints one document: as JSON, in ASCII alone, with `--json`, and else as text. What people
+are told beside it (progress, questions, warnings, errors) goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from placet.core import errors
+
+if TYPE_CHECKING:
+    from placet.settings import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Exit(IntEnum):
+    """The exit codes, which docs/reference/cli.md explains."""
+
+    DONE = 0
+    WRONG = 1
+    MISTAKE = 2
+    REFUSED = 3
+    NOT_PERMITTED = 4
+    NOT_FOUND = 5
+    TROUBLE = 6
+    IN_PROGRESS = 7
+    WAITING = 10
+    UNFINISHED = 11
+    RESTING = 12
+    INTERRUPTED = 130
+
+
+#: What each exit code means, as the reference says it.
+MEANINGS: Mapping[Exit, str] = {
+    Exit.DONE: "done; for `run` and `resume`: the run ended with its answer",
+    Exit.WRONG: "an unexpected error; or `doctor` or `audit verify` found something wrong",
+    Exit.MISTAKE: "a mistake in the command, its input, the settings or the app",
+    Exit.REFUSED: "refused: another decision stands, or it is too late",
+    Exit.NOT_PERMITTED: "refused: you may not decide this, or nobody knows who you are",
+    Exit.NOT_FOUND: "there is no such request, run, session or store",
+    Exit.TROUBLE: "the world's trouble: the store or the model failed; nothing is lost",
+    Exit.IN_PROGRESS: "another process is on it",
+    Exit.WAITING: "`run`, `resume`: the run waits for people (`approval_required`)",
+    Exit.UNFINISHED: "`run`, `resume`: the run ended without its answer; `stop` says why",
+    Exit.RESTING: "`run`, `resume`: the run rests, and goes on later by a worker",
+    Exit.INTERRUPTED: "interrupted from the keyboard",
+}
+
+_CODES: tuple[tuple[type[errors.PlacetError], Exit], ...] = (
+    (errors.NotFound, Exit.NOT_FOUND),
+    (errors.Mistake, Exit.MISTAKE),
+    (errors.Trouble, Exit.TROUBLE),
+    (errors.InProgress, Exit.IN_PROGRESS),
+    (errors.NotPermitted, Exit.NOT_PERMITTED),
+    (errors.Refusal, Exit.REFUSED),
+)
+
+
+def exit_code_of(error: errors.PlacetError) -> Exit:
+    """Give the code that a command ends with because of an error."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), Exit.WRONG)
+
+
+@dataclass(slots=True)
+class Given:
+    """What was given of the options that every command has."""
+
+    store: str = ""
+    as_json: bool = False
+
+    def settings(self) -> Settings:
+        """Load the settings, with the store that was named here; raises InvalidSetting."""
+        from dataclasses import replace
+
+        from placet.settings import Settings
+
+        found = Settings.load()
+        return replace(found, store=self.store) if self.store else found
+
+    def show(self, document: Mapping[str, Any], text: str) -> None:
+        """Print what a command has to say."""
+        if self.as_json:
+            click.echo(json.dumps(document))
+        elif text:
+            click.echo(text)
+
+
+def shared(command: F) -> F:
+    """Give a command the options that every command has, and itself a `Given` first."""
+
+    def set_store(context: click.Context, _: click.Parameter, value: str | None) -> None:
+        if value:
+            context.ensure_object(Given).store = value
+
+    def set_json(context: click.Context, _: click.Parameter, value: bool) -> None:
+        if value:
+            context.ensure_object(Given).as_json = True
+
+    store = click.option(
+        "--store",
+        metavar="URL",
+        expose_value=False,
+        callback=set_store,
+        help="Where state is, as sqlite:///placet.db; by default the settings say it.",
+    )
+    as_json = click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        callback=set_json,
+        help="Print one JSON document to standard output.",
+    )
+    return store(as_json(command))
+
+
+def tell(text: str) -> None:
+    """Tell people something beside the command's document."""
+    click.echo(text, err=True)
+
+
+def tell_error(code: str, message: str, *, hint: str = "", ids: Mapping[str, str], told: str,
+               as_json: bool) -> None:
+    """Print an error: one line to standard error, or a JSON document to standard output."""
+    if as_json:
+        error = {"code": code, "message": message, "hint": hint, "ids": dict(ids)}
+        click.echo(json.dumps({"error": error}))
+        return
+    from placet.core.display import visible
+
+    tell(f"placet: {visible(told)}")

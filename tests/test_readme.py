@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
@@ -13,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from placet import Conflict, Placet
+from placet.cli.identity import TOKEN
 from placet.settings import current_account
 from tests.tidy import ROOT
 
@@ -145,6 +147,38 @@ def test_the_example_waits_is_approved_by_another_process_and_pays_once(place: P
 
     assert (result.stop, result.answer) == ("final", "Your money is back.")
     assert again == result
+    assert ledger(place) == ["A-42 12900"]
+
+
+def test_the_commands_of_the_readme_do_what_it_says(place: Path) -> None:
+    text = "a token that nobody guesses"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    settings = f'approvers = ["ana"]\n[approver_tokens]\nana = "{digest}"\n'
+    (place / "placet.toml").write_text(settings, encoding="utf-8")
+    (place / "readme_agent.py").write_bytes((ROOT / EXAMPLE).read_bytes())
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), TOKEN: text, "PYTHONUTF8": "1"}
+    block = next(b for b in _CONSOLE.findall(readme("README.md")) if "placet approve" in b)
+    run_id, request_id, said = "", "", ""
+    for line in re.findall(r"^\$ (python|placet) (.+)$", block, re.MULTILINE):
+        given = line[1].replace("rq_…", request_id).replace("run_…", run_id).split()
+        module = ["-m", "placet"] if line[0] == "placet" else []
+        ended = subprocess.run(
+            [sys.executable, *module, *given],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+        assert ended.returncode == 0, (given, ended.stderr)
+        said = ended.stdout
+        if line[0] == "python":
+            run_id, stop, request_id = said.split()
+            assert stop == "approval_required"
+
+    assert "Your money is back." in said
     assert ledger(place) == ["A-42 12900"]
 
 

@@ -30,7 +30,7 @@ _LASTED = re.compile(r"in \d+ s\.")
 def played(place: Path) -> str:
     """Run the demonstration in a directory; give what it printed. Raises where it fails."""
     done = subprocess.run(
-        [sys.executable, "-m", "placet.demo.story", "--directory", str(place)],
+        [sys.executable, "-m", "placet", "demo", "--directory", str(place)],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -263,6 +263,11 @@ class Placet:
             )
         return found
 
+    @property
+    def agent_names(self) -> tuple[str, ...]:
+        """Give the names of the agents that this process can drive."""
+        return tuple(self._agents)
+
     def has_agent(self, name: str) -> bool:
         """Say whether this process can drive runs of an agent."""
         return name in self._agents

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from placet.core import commands as c
 from placet.core.card import Card, card
@@ -17,8 +17,10 @@ from placet.core.state import Request
 from placet.core.values import Principal, draft_from
 from placet.runtime.authority import Authority
 from placet.runtime.engine import Engine
-from placet.runtime.gate import Gate
 from placet.stores.store import RequestRow
+
+if TYPE_CHECKING:
+    from placet.runtime.gate import Gate
 
 
 class People:

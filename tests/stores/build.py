@@ -70,6 +70,7 @@ def sound(
     surface: str = "payments",
     recovery: Recovery | None = None,
     environment: str = "",
+    salt: str = SALT,
     **arguments: str | int,
 ) -> c.Sound:
     given = dict(arguments) or {"order_id": f"{at}"}
@@ -84,7 +85,7 @@ def sound(
             arguments=given,
             scope=("payments:refund",),
             environment=environment,
-            salt=SALT,
+            salt=salt,
         ),
         call_key=call_key(tool, given),
         kind=kind,

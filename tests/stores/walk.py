@@ -20,7 +20,7 @@ from placet.core.errors import Mistake, Refusal
 from placet.core.evolve import evolve
 from placet.core.state import Call, Executing, Lost, Request, Run, RunOver
 from placet.core.state import Session as State
-from placet.core.values import Occurrence, Recovery
+from placet.core.values import Occurrence, Recovery, Ruling
 from placet.stores.loading import base_of
 from placet.stores.store import Store
 from tests.stores.build import (
@@ -45,6 +45,12 @@ RECOVERIES = (
     Recovery(),
     Recovery(idempotent=True, retries=1),
     Recovery(probe=True),
+)
+
+OUTCOMES: tuple[c.Succeeded | c.Failed | c.Unknown, ...] = (
+    c.Succeeded(told="Done."),
+    c.Failed(error="No."),
+    c.Unknown(cause="cut off"),
 )
 
 
@@ -102,13 +108,15 @@ class Walk:
     def proposal(self, at: Occurrence, *, environment: str = "") -> c.Proposal:
         if self.random.random() < 0.1:
             return unsound(at)
+        rulings: tuple[Ruling, ...] = (ALLOW, DENY, asking(), asking(quorum=2))
         return sound(
             at,
-            ruling=self.random.choice([ALLOW, DENY, asking(), asking(quorum=2)]),
+            ruling=self.random.choice(rulings),
             kind=self.random.choice(["effect", "effect", "read", "agent"]),
             surface=self.random.choice(["payments", "shell", "*"]),
             recovery=self.random.choice(RECOVERIES),
             environment=environment,
+            salt=f"{self.random.getrandbits(128):032x}",
             order_id=self.random.randrange(3),
         )
 
@@ -166,10 +174,7 @@ class Walk:
             gone = self.random.choice([HOLDER, None])
             mine = self.fence(at.run)
             return c.Lose(at=at, attempt=attempt, fence=mine, cause="lost", gone=gone)
-        outcome = self.random.choice(
-            [c.Succeeded(told="Done."), c.Failed(error="No."), c.Unknown(cause="cut off")]
-        )
-        return c.Conclude(at=at, attempt=attempt, fence=fence, outcome=outcome)
+        return c.Conclude(at=at, attempt=attempt, fence=fence, outcome=self.random.choice(OUTCOMES))
 
     def read(self) -> c.Command:
         run = self.run()

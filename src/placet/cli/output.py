@@ -127,8 +127,9 @@ def tell(text: str) -> None:
     click.echo(text, err=True)
 
 
-def tell_error(code: str, message: str, *, hint: str = "", ids: Mapping[str, str], told: str,
-               as_json: bool) -> None:
+def tell_error(
+    code: str, message: str, *, hint: str = "", ids: Mapping[str, str], told: str, as_json: bool
+) -> None:
     """Print an error: one line to standard error, or a JSON document to standard output."""
     if as_json:
         error = {"code": code, "message": message, "hint": hint, "ids": dict(ids)}

@@ -4,8 +4,9 @@ A value is one compact JSON object in ASCII: its fields by name, instants and du
 microseconds, an occurrence as [run, step, index], a payload as its reference alone, a member of a
 union with its class's name under "is" (which is no name a field can have). What was written once
 is read for ever (D7). A field that has its default, where that is empty (None, "", 0, False, ()),
-is left out; other defaults are written, so that changing one changes no old value. Hence whatever
-is there and not known means something, and the value is a newer version's: `NewerValue`.
+is left out, and so is one that has the value which `LEFT_OUT` fixes for it; other defaults are
+written, so that changing one changes no old value. Hence whatever is there and not known means
+something, and the value is a newer version's: `NewerValue`.
 
 Encoders and decoders are built once a class, from its type hints: this is the store's hot path.
 """
@@ -14,8 +15,8 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import sha256
@@ -28,6 +29,20 @@ from placet.core.values import Occurrence, Payload
 
 Part = Run | Call | Request | No
 P = TypeVar("P", Run, Call, Request, No)
+
+#: What it means, for ever, that a field is not there; entries are added, never changed. A field
+#: of an older version that was written although it has this value is read all the same.
+LEFT_OUT: Mapping[str, Any] = {
+    "Call.environment": "",
+    "Call.scope": (),
+    "CallProposed.environment": "",
+    "CallProposed.scope": (),
+    "Needs.quorum": 1,
+    "Recovery.backoff": timedelta(seconds=1),
+    "Recovery.time_limit": timedelta(minutes=5),
+    "Request.readable": True,
+    "RequestOpened.readable": True,
+}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -130,23 +145,24 @@ def _record(cls: type) -> _Record:
     names = tuple(field.name for field in fields(cls))
     forms = {name: _form(hints[name]) for name in names}
     read_all = attrgetter(*names) if len(names) > 1 else None
+    absent = {field.name: _absent(cls, field) for field in fields(cls)}
     plan = tuple(
-        (field.name, forms[field.name].encode, _is_empty(field.default), field.default)
-        for field in fields(cls)
+        (name, forms[name].encode, absent[name] is not MISSING, absent[name]) for name in names
     )
+    fixed = {name: LEFT_OUT[f"{cls.__name__}.{name}"] for name in names if _is_fixed(cls, name)}
     decoders = {name: form.decode for name, form in forms.items()}
 
     def encode_record(value: Any) -> dict[str, Any]:
         values = read_all(value) if read_all else [getattr(value, name) for name in names]
         written: dict[str, Any] = {}
-        for (name, convert, sparse, default), each in zip(plan, values, strict=True):
-            if sparse and each == default:
+        for (name, convert, sparse, usual), each in zip(plan, values, strict=True):
+            if sparse and each == usual:
                 continue
             written[name] = each if convert is None else convert(each)
         return written
 
     def decode_record(written: dict[str, Any]) -> Any:
-        known: dict[str, Any] = {}
+        known: dict[str, Any] = dict(fixed)
         for name, each in written.items():
             if name not in decoders:
                 raise NewerValue(f"a field {name!r} of {cls.__name__}")
@@ -157,8 +173,15 @@ def _record(cls: type) -> _Record:
     return _Record(encode_record, decode_record)
 
 
-def _is_empty(default: object) -> bool:
-    return default is not MISSING and (default is None or not default)
+def _is_fixed(cls: type, name: str) -> bool:
+    return f"{cls.__name__}.{name}" in LEFT_OUT
+
+
+def _absent(cls: type, field: Field[Any]) -> Any:
+    """Give the value with which a field is left out; MISSING: it is always written."""
+    if _is_fixed(cls, field.name):
+        return LEFT_OUT[f"{cls.__name__}.{field.name}"]
+    return MISSING if field.default is not None and field.default else field.default
 
 
 def _form(hint: Any) -> _Form:

@@ -15,7 +15,7 @@ from placet.core import wording
 from placet.core.canonical import digest_of, short_id
 from placet.core.deciding_runs import active
 from placet.core.deciding_steps import ask, freeze, grounds, nobody
-from placet.core.errors import Closed, Conflict, InProgress, Refusal, StaleHolder
+from placet.core.errors import Closed, Conflict, InProgress, InvalidInput, Refusal, StaleHolder
 from placet.core.state import (
     Allowed,
     Approved,
@@ -53,6 +53,8 @@ def begin(so_far: Unfolding, command: c.Begin) -> None:
             return
         case Executing():
             raise InProgress("call_executing", "An attempt is under way.", call=str(call.at))
+        case Allowed() if call.kind == "agent":
+            raise Conflict("not_runnable", "A child run works out its result.", call=str(call.at))
         case Allowed() | Asking() | RetryDue():
             pass
         case _:
@@ -61,6 +63,9 @@ def begin(so_far: Unfolding, command: c.Begin) -> None:
     so_far.driven_by(run.id, command.fence)
     if run.stopping is not None and not call.attempts:
         raise Closed("run_stopping", f"The run stops: {run.stopping}.", run_id=run.id)
+    today = command.today
+    if (today.draft.at if isinstance(today, c.Sound) else today.at) != call.at:
+        raise InvalidInput("wrong_occurrence", "Another call was ruled on.", call=str(call.at))
     if command.digest != call.digest:
         raise Conflict(
             "digest_mismatch",
@@ -241,12 +246,17 @@ def conclude(so_far: Unfolding, command: c.Conclude) -> None:
 
 def _failed(so_far: Unfolding, call: Call, error: str, *, not_done: bool) -> None:
     again = call.recovery.idempotent or not_done
-    stopping = so_far.run(call.at.run).stopping is not None
-    if again and not stopping and call.attempts <= call.recovery.retries:
+    if again and not _stopping(so_far, call) and call.attempts <= call.recovery.retries:
         _again(so_far, call, error)
         return
-    told = wording.failed(error, not_done=not_done, attempts=call.attempts)
+    # What is not idempotent was tried again only because it is known not to have acted.
+    certain = not_done and (call.attempts == 1 or not call.recovery.idempotent)
+    told = wording.failed(error, not_done=certain, attempts=call.attempts)
     so_far.end_call(call.at, "tool_failed", so_far.text(told))
+
+
+def _stopping(so_far: Unfolding, call: Call) -> bool:
+    return so_far.run(call.at.run).stopping is not None
 
 
 def _again(so_far: Unfolding, call: Call, cause: str) -> None:
@@ -295,6 +305,9 @@ def probed(so_far: Unfolding, command: c.Probed) -> None:
     so_far.driven_by(call.at.run, command.fence)
     if command.happened:
         so_far.end_call(call.at, "succeeded", so_far.text(command.told), by="probe")
+    elif command.happened is False and command.body_gone and _stopping(so_far, call):
+        told = wording.failed("the run stops.", not_done=True, attempts=call.attempts)
+        so_far.end_call(call.at, "tool_failed", so_far.text(told), by="probe")
     elif (
         command.happened is False
         and command.body_gone

@@ -6,6 +6,8 @@ the same twice is the same answer (G7).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from placet.core import commands as c
 from placet.core import events as e
 from placet.core import wording
@@ -86,6 +88,7 @@ def reject(so_far: Unfolding, command: c.Reject) -> None:
 def withdraw(so_far: Unfolding, command: c.Withdraw) -> None:
     """Take one's vote back, while nothing was begun on it."""
     request = _bound(so_far, command.request, "approval", None)
+    _is_person(command.by)
     match request.state:
         case Open(votes=votes) | Approved(votes=votes):
             if command.by.id in votes:
@@ -118,14 +121,16 @@ def edit(so_far: Unfolding, command: c.Edit) -> None:
     needs = ruling.needs if isinstance(ruling, Ask) else Needs(approvers=(by,))
     if isinstance(ruling, Deny) or no is not None or not needs.possible(run.requester):
         so_far.add(e.RequestEdited(request=request.id, by=by, successor=None, via=command.via))
+        # The "no" is remembered of what the edit proposed, not of what the model did.
+        edited = replace(call, call_key=proposal.call_key)
         if isinstance(ruling, Deny):
             told = wording.policy_denied(ruling.rule, ruling.reason)
-            so_far.end_call(call.at, "policy_denied", so_far.text(told), by=by)
+            so_far.end_call(call.at, "policy_denied", so_far.text(told), by=by, like=edited)
         elif no is not None:
-            so_far.end_call(call.at, no.code, Payload(no.told_ref), by=by)
+            so_far.end_call(call.at, no.code, Payload(no.told_ref), by=by, like=edited)
         else:
             told = wording.no_approver(nobody(needs, run.requester))
-            so_far.end_call(call.at, "no_approver", so_far.text(told), by=by)
+            so_far.end_call(call.at, "no_approver", so_far.text(told), by=by, like=edited)
         so_far.finish_if_idle(run.id)
         return
     _reopen_edited(so_far, command, request, needs)
@@ -241,14 +246,18 @@ def _in_time(so_far: Unfolding, request: Request) -> None:
 
 def _may_decide(request: Request, by: Principal, eligible: frozenset[str]) -> None:
     """Check authority: policy's at the request, and policy's of now (G10)."""
-    if by.kind != "person":
-        raise NotPermitted(
-            "not_a_person", "Only a person decides; an agent's credential never does (G10)."
-        )
+    _is_person(by)
     if by.id not in request.needs.people(request.requester) or by.id not in eligible:
         who = ", ".join(sorted(request.needs.people(request.requester) & eligible)) or "nobody"
         raise NotPermitted(
             "not_an_approver", f"{by.id} may not decide this; {who} may.", request_id=request.id
+        )
+
+
+def _is_person(by: Principal) -> None:
+    if by.kind != "person":
+        raise NotPermitted(
+            "not_a_person", "Only a person decides; an agent's credential never does (G10)."
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from placet.core import commands as c
 from placet.core import events as e
 from placet.core.errors import Closed, Conflict, InProgress, NotPermitted
-from placet.core.state import Allowed, Resting, Run, RunOver, Working
+from placet.core.state import Allowed, Call, Resting, Run, RunOver, Working
 from placet.core.unfolding import Unfolding
 from placet.core.work import Wait, next_work
 
@@ -19,7 +19,7 @@ def start(so_far: Unfolding, command: c.StartRun) -> None:
         return
     if command.parent is None:
         _make_room(so_far, command)
-    elif not isinstance(so_far.call(command.parent).state, Allowed):
+    elif not _delegable(so_far.call(command.parent)):
         raise Conflict(
             "not_delegated", "The call does not open a child run.", call=str(command.parent)
         )
@@ -38,6 +38,10 @@ def start(so_far: Unfolding, command: c.StartRun) -> None:
         so_far.add(e.CallDelegated(at=command.parent, child=command.run))
     if command.holder is not None:
         take_lease(so_far, c.TakeLease(run=command.run, holder=command.holder))
+
+
+def _delegable(call: Call) -> bool:
+    return call.kind == "agent" and isinstance(call.state, Allowed)
 
 
 def _make_room(so_far: Unfolding, command: c.StartRun) -> None:

@@ -41,6 +41,13 @@ def propose(so_far: Unfolding, command: c.Propose) -> None:
     so_far.driven_by(command.run, command.fence)
     if run.kind == "driven" and command.step != run.step + 1:
         raise Conflict("step_out_of_order", f"The run is at step {run.step}.", run_id=run.id)
+    _check_places(command)
+    if run.kind == "driven" and any(
+        call.open for at, call in so_far.state.calls.items() if at.run == run.id
+    ):
+        raise Conflict(
+            "calls_open", "Calls of the run still wait for their results.", run_id=run.id
+        )
     so_far.add(
         e.StepRecorded(
             run=run.id,
@@ -66,12 +73,22 @@ def propose(so_far: Unfolding, command: c.Propose) -> None:
     so_far.finish_if_idle(run.id)
 
 
+def _check_places(command: c.Propose) -> None:
+    """Each call has a place of its own in this step of this run, and nowhere else (G11)."""
+    places = [_at(call) for call in command.calls]
+    elsewhere = any((at.run, at.step) != (command.run, command.step) for at in places)
+    if elsewhere or len(set(places)) != len(places):
+        raise InvalidInput(
+            "wrong_occurrence", "Each call of a step has an occurrence of its own in that step."
+        )
+
+
 def _known(so_far: Unfolding, command: c.Propose) -> bool:
     """Recognise a step that was recorded before: an adapter may propose it again."""
     before = so_far.state.step_calls(command.run, command.step)
     if not before:
         return False
-    keys = {call.at: call.call_key for call in before}
+    keys = {call.at: call.proposed_key or call.call_key for call in before}
     for call in command.calls:
         if keys.get(_at(call)) != call.call_key:
             raise Conflict(
@@ -131,6 +148,7 @@ def _remembered(so_far: Unfolding, run: Run, call: c.Proposal) -> bool:
             "rejection_loop",
             code="interrupted",
             cause="the run stops: a call was proposed again and again after a no.",
+            finish=False,  # The step's later calls are answered first.
         )
     return True
 
@@ -172,6 +190,8 @@ def nobody(needs: Needs, requester: str) -> str:
 
 def freeze(so_far: Unfolding, call: c.Sound, *, version: int) -> str:
     """Write down the action that a call stands for from now on, and give its digest (G3, G4)."""
+    if (call.draft.tenant, call.draft.session) != (so_far.state.tenant, so_far.state.id):
+        raise InvalidInput("other_session", "The action belongs to another session (G11).")
     document = call.draft.document()
     generation = so_far.state.generation(call.surface)
     digest = action_digest(document, generation=generation)
@@ -212,6 +232,12 @@ def ask(
     """Open the request for the action that a call now stands for, and give its id."""
     frozen = so_far.call(call.draft.at)
     request = short_id("rq", frozen.digest)
+    if request in so_far.state.requests:
+        raise InvalidInput(
+            "salt_reused",
+            "Each version of an action has a salt of its own (G3).",
+            call=str(frozen.at),
+        )
     so_far.add(
         e.RequestOpened(
             request=request,

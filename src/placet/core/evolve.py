@@ -162,9 +162,16 @@ def _call_proposed(state: Session, event: e.CallProposed) -> Session:
         asked=known.asked if known else False,
         edited_by=known.edited_by if known else "",
         edits_ref=known.edits_ref if known else None,
+        proposed_key=_proposed_key(known, event.call_key),
         state=Allowed(),
     )
     return replace(state, calls=_put(state.calls, event.at, call))
+
+
+def _proposed_key(known: Call | None, key: str) -> str:
+    if known is None:
+        return ""
+    return known.proposed_key or (known.call_key if known.call_key != key else "")
 
 
 def _call_delegated(state: Session, event: e.CallDelegated) -> Session:

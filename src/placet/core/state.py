@@ -147,7 +147,8 @@ class Call:
     """One tool call of a run, and the action that it now stands for.
 
     `foreign` is the surface's generation without what this call and earlier calls of its step
-    added: the part that must not grow between asking and acting (G13).
+    added: the part that must not grow between asking and acting (G13). `proposed_key` is the key
+    that the model's own call had, where another version has taken its place.
     """
 
     at: Occurrence
@@ -173,6 +174,7 @@ class Call:
     asked: bool = False
     edited_by: str = ""
     edits_ref: str | None = None
+    proposed_key: str = ""
     state: CallState
 
     @property

@@ -96,7 +96,9 @@ class Unfolding:
             )
         )
 
-    def stop_run(self, run_id: str, stop: StopReason, *, code: CallCode, cause: str) -> None:
+    def stop_run(
+        self, run_id: str, stop: StopReason, *, code: CallCode, cause: str, finish: bool = True
+    ) -> None:
         """Let a run end: what has not begun is answered now, and what has is carried to its end."""
         run = self.run(run_id)
         if isinstance(run.state, RunOver):
@@ -110,7 +112,8 @@ class Unfolding:
         for call in sorted(self.state.calls.values(), key=lambda c: c.at):
             if call.at.run == run_id and call.open:
                 self._stop_call(call, code, told, stop=stop, cause=cause)
-        self.finish_if_idle(run_id)
+        if finish:
+            self.finish_if_idle(run_id)
 
     def _stop_call(
         self, call: Call, code: CallCode, told: str, *, stop: StopReason, cause: str
@@ -121,8 +124,10 @@ class Unfolding:
             case Asking(request=request):
                 self.add(e.RequestCancelled(request=request, cause=cause))
                 self.end_call(call.at, code, self.text(told))
-            case RetryDue(lost=False):
-                failed = wording.failed(cause, not_done=False, attempts=call.attempts)
+            case RetryDue(lost=lost) if not (lost and call.recovery.idempotent):
+                # What is not idempotent is tried again only where it is known not to have acted.
+                certain = not call.recovery.idempotent
+                failed = wording.failed(cause, not_done=certain, attempts=call.attempts)
                 self.end_call(call.at, "tool_failed", self.text(failed))
             case Delegated(child=child):
                 self.stop_run(child, stop, code=code, cause=cause)

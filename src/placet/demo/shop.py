@@ -111,18 +111,25 @@ app = Agent(
 )
 
 
+def complaint(order_id: str) -> str:
+    """Give what a customer writes about an order."""
+    return f"Order {order_id} arrived broken. Please refund it."
+
+
 def main(argv: Sequence[str] | None = None) -> None:
-    """Take one message in, drive the run until it waits, and stay up as a service does."""
+    """Take complaints about orders in, drive each run until it waits, and stay up as a service."""
     parser = argparse.ArgumentParser(prog="python -m placet.demo.shop", description=main.__doc__)
-    parser.add_argument("message")
-    parser.add_argument("--session", default="main")
-    given = parser.parse_args(argv)
+    parser.add_argument("orders", nargs="+", metavar="ORDER")
+    orders: list[str] = parser.parse_args(argv).orders
     with Placet.open(agents=[app]) as placet:
-        result = placet.run_sync(app, given.message, session=given.session, requester=CUSTOMER)
-        waiting = ", ".join(result.waiting)
-        said = f"waits for a person to decide {waiting}" if waiting else f"ended: {result.stop}"
-        sys.stdout.write(f"{result.run_id} {said}\n")
-        sys.stdout.flush()
+        for order in orders:
+            result = placet.run_sync(
+                app, complaint(order), session=f"order-{order}", requester=CUSTOMER
+            )
+            waiting = ", ".join(result.waiting)
+            said = f"waits for a person to decide {waiting}" if waiting else f"is over: {result}"
+            sys.stdout.write(f"{order}: {result.run_id} {said}\n")
+            sys.stdout.flush()
         while True:
             time.sleep(_SLOW_SECONDS)
 

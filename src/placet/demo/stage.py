@@ -169,7 +169,6 @@ class Stage:
         expect: int | tuple[int, ...] = DONE,
         only: str = "",
         note: str = "",
-        show: bool = True,
     ) -> Ended:
         """Run the command `placet`, show it, and hold its exit code against what is expected.
 
@@ -178,22 +177,16 @@ class Stage:
         """
         prompt = f"{by}$ " if by else "$ "
         filtered = f' | grep -E "{only}"' if only else ""
-        if show:
-            say()
-            say(
-                prompt
-                + shlex.join(["placet", *given])
-                + filtered
-                + (f"   # {note}" if note else "")
-            )
+        shown = prompt + shlex.join(["placet", *given]) + filtered
+        say()
+        say(shown + (f"   # {note}" if note else ""))
         env = dict(self.environment)
         if by:
             env["PLACET_APPROVER_TOKEN"] = self.tokens[by]
         done = self._ended([sys.executable, "-m", "placet", *given], env)
         lines = [line for line in done.stdout.splitlines() if not only or re.search(only, line)]
-        if show:
-            say("\n".join(lines), indent=4)
-        if show and done.returncode:
+        say("\n".join(lines), indent=4)
+        if done.returncode:
             say(f"(exit code {done.returncode})", indent=4)
         if done.returncode not in (expect if isinstance(expect, tuple) else (expect,)):
             raise NotAsTold(
@@ -221,15 +214,12 @@ class Stage:
         except subprocess.TimeoutExpired as late:
             raise NotAsTold(f"a process took more than {late.timeout:g} s: {command}") from late
 
-    def kill(self, process: subprocess.Popen[str]) -> None:
-        """Kill a process with SIGKILL, and see that it is dead; raises NotAsTold."""
+    def kill(self, process: subprocess.Popen[str], told: str) -> None:
+        """Kill a process with SIGKILL, and see that it died of it; raises NotAsTold."""
         if process.poll() is not None:
             raise NotAsTold(f"the process ended by itself: {_output(process).read()}")
         process.kill()
-        code = process.wait()
-        _output(process).close()
-        if code != -signal.SIGKILL:
-            raise NotAsTold(f"the process ended with {code}, not by SIGKILL")
+        check(process.wait() == -signal.SIGKILL, told, but=process.returncode)
 
     # --- the ledger ---------------------------------------------------------------------------
 
@@ -246,6 +236,13 @@ class Stage:
         rows = shop.payments(self.ledger, order_id)
         found = [Decimal(row.amount) for row in rows]
         check(found == [Decimal(amount) for amount in amounts], f"Ledger: {told}", but=rows)
+
+    def whole_ledger(self, orders: Sequence[str], told: str) -> None:
+        """Hold the whole ledger against the orders told; raises NotAsTold."""
+        rows = shop.payments(self.ledger)
+        check([row.order_id for row in rows] == list(orders), f"Ledger: {told}", but=rows)
+        for row in rows:
+            say(f"{row.order_id}  {row.amount}", indent=4)
 
 
 def _output(process: subprocess.Popen[str]) -> IO[str]:

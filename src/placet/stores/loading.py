@@ -80,8 +80,7 @@ def load_open(
     for call in state.calls.values():
         loading.need_no(call.at.run, call.call_key)
     for run in state.runs.values():
-        if run.step:
-            loading.take_step(run.id, run.step)
+        loading.take_step(run.id, run.step)
     return loading.done()
 
 

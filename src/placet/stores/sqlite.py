@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from pathlib import Path
+from string import hexdigits
 from typing import Any, TypeVar
 
 from placet.core.codec import NewerValue, decode, instant_of
@@ -112,7 +113,7 @@ class SqliteStore:
 
     def payload(self, tenant: str, session: str, ref: str) -> str:
         """Give a text; raises NotFound."""
-        row = self._row("payload", tenant, session, ref)
+        row = self._row("payload", tenant, session, bytes.fromhex(ref)) if _is_hex(ref) else None
         if row is None:
             raise NotFound("payload_not_found", "There is no such text.", ref=ref, session=session)
         return text_of(row[0])
@@ -146,6 +147,11 @@ class SqliteStore:
             if not rows or rows[-1][0] == after:
                 return
             after = rows[-1][0]
+
+    def head(self, tenant: str, session: str) -> tuple[int, str] | None:
+        """Give seq and hash of a session's last event, as its own row says; None: no such."""
+        row = self._row("session", tenant, session)
+        return None if row is None else (int(row[0]), row[3].hex())
 
     # --- across sessions ----------------------------------------------------------------------
 
@@ -270,11 +276,11 @@ class SqliteStore:
                 return
         connection.close()
 
-    def _rows(self, query: str, *values: str | int) -> list[tuple[Any, ...]]:
+    def _rows(self, query: str, *values: str | int | bytes) -> list[tuple[Any, ...]]:
         with self._snapshot() as reading:
             return reading.execute(SQL[query], values).fetchall()
 
-    def _row(self, query: str, *values: str | int) -> tuple[Any, ...] | None:
+    def _row(self, query: str, *values: str | int | bytes) -> tuple[Any, ...] | None:
         with self._snapshot() as reading:
             row: tuple[Any, ...] | None = reading.execute(SQL[query], values).fetchone()
         return row
@@ -298,6 +304,10 @@ def _scope(what: str, tenant: str, session: str | None) -> tuple[str, tuple[str,
     if session is None:
         return f"tenant_{what}", (tenant,)
     return f"session_{what}", (tenant, session)
+
+
+def _is_hex(ref: str) -> bool:
+    return len(ref) % 2 == 0 and all(digit in hexdigits for digit in ref)
 
 
 def _request_row(row: tuple[Any, ...]) -> RequestRow:

@@ -150,12 +150,12 @@ def _write_beside(
     connection: sqlite3.Connection, key: tuple[str, str], events: tuple[Event, ...]
 ) -> None:
     """Write the texts, transcript entries and notices that events bring."""
-    texts = [(*key, ref, _storable(body)) for ref, body in payloads(events).items()]
+    texts = [(*key, bytes.fromhex(ref), _storable(body)) for ref, body in payloads(events).items()]
     _many(connection, "put_payload", texts)
     for entry in entries(events):
         place = (entry.run, entry.step, entry.index)
         query = "put_turn" if entry.kind == "turn" else "insert_entry"
-        connection.execute(SQL[query], (*key, *place, entry.kind, entry.payload.ref))
+        connection.execute(SQL[query], (*key, *place, entry.kind, bytes.fromhex(entry.payload.ref)))
     told = [(*key, notice.request, notice.kind) for notice in notices(events)]
     _many(connection, "insert_notice", told)
 

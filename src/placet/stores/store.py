@@ -148,6 +148,10 @@ class Store(Protocol):
         """Give the event log from seq `after` + 1 on (the first event has seq 1)."""
         ...
 
+    def head(self, tenant: str, session: str) -> tuple[int, str] | None:
+        """Give seq and hash of a session's last event, as its own row says; None: no such."""
+        ...
+
     def due(self, *, limit: int = 100) -> Sequence[RunRow]:
         """Give runs whose `wake_at` has come, the longest due first."""
         ...

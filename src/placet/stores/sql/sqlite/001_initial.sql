@@ -87,7 +87,7 @@ CREATE UNIQUE INDEX events_of_command ON events (tenant, session, command_id)
 CREATE TABLE payloads (
     tenant TEXT NOT NULL,
     session TEXT NOT NULL,
-    ref TEXT NOT NULL,
+    ref BLOB NOT NULL,
     body ANY NOT NULL,
     PRIMARY KEY (tenant, session, ref)
 ) STRICT;
@@ -99,7 +99,7 @@ CREATE TABLE transcript (
     step INTEGER NOT NULL,
     place INTEGER NOT NULL,
     kind TEXT NOT NULL,
-    ref TEXT NOT NULL,
+    ref BLOB NOT NULL,
     PRIMARY KEY (tenant, session, run, step, place)
 ) STRICT, WITHOUT ROWID;
 

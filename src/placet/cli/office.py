@@ -1,0 +1,93 @@
+"""Where the commands of people work: the store, and what people may do, without any agent.
+
+Nothing here imports an agent, a model or the gate: a decision is quick from anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, NoReturn
+
+from placet.core.card import Card
+from placet.core.commands import Names
+from placet.core.errors import InvalidInput, NotFound
+from placet.core.state import Request
+from placet.people import People
+from placet.runtime.authority import Authority
+from placet.runtime.engine import Engine
+from placet.runtime.files import instant, record
+from placet.settings import Settings, open_store, store_path
+from placet.stores.store import RequestRow, Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Office:
+    """An engine over the store, and the people's part of it."""
+
+    engine: Engine
+    people: People
+
+    async def record(self, row: RequestRow) -> dict[str, Any]:
+        """Give a request as JSON."""
+        return (await self.records([row]))[0]
+
+    async def records(self, rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
+        """Give requests as JSON, in their order."""
+        ids: dict[str, list[str]] = {}
+        for row in rows:
+            ids.setdefault(row.session, []).append(row.request.id)
+        states = {
+            session: await self.engine.session(session, Names(requests=tuple(requests)))
+            for session, requests in ids.items()
+        }
+        return [record(row, states[row.session].calls[row.request.at]) for row in rows]
+
+    async def record_of(self, row: RequestRow, request: Request) -> dict[str, Any]:
+        """Give a request as JSON, as a decision has left it."""
+        return await self.record(
+            RequestRow(tenant=row.tenant, session=row.session, request=request)
+        )
+
+
+def existing_store(settings: Settings) -> Store:
+    """Open the store, and make none where there is none; raises NotFound or StoreTrouble."""
+    path = store_path(settings.store)
+    if not path.exists():
+        raise NotFound(
+            "store_not_found",
+            "There is no store there yet.",
+            hint="Name it with --store sqlite:///path, or begin a run with `placet run`.",
+            path=str(path),
+        )
+    return open_store(settings.store)
+
+
+@contextmanager
+def office(settings: Settings) -> Iterator[Office]:
+    """Open the store for people."""
+    store = existing_store(settings)
+    try:
+        engine = Engine(store, tenant=settings.tenant)
+        authority = Authority(approvers=settings.approvers)
+        yield Office(engine=engine, people=People(engine, authority, _no_agents))
+    finally:
+        store.close()
+
+
+def _no_agents(agent: str) -> NoReturn:
+    raise InvalidInput("no_app", f"The agent {agent} is not known here.")
+
+
+def card_document(card: Card) -> dict[str, Any]:
+    """Give a card as JSON: its texts are those that are shown, masked and made visible."""
+    document = asdict(card)
+    document["arguments"] = [
+        {"name": name, "shown": value} for name, value in document["arguments"]
+    ]
+    return {
+        key: instant(value) if isinstance(value, datetime) else value
+        for key, value in document.items()
+    }

@@ -1,0 +1,205 @@
+"""The operator's commands: doctor, token; and the demonstration."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import pwd
+import secrets
+import stat
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from placet.cli.output import Exit, Given, shared
+from placet.core.display import visible
+from placet.core.errors import InvalidInput, PlacetError
+from placet.runtime.authority import MARK
+from placet.settings import Settings, current_account, open_store, store_path
+from placet.stores.store import Store
+
+#: How many bytes of an approver token are random.
+TOKEN_BYTES = 32
+
+_LOOKED_AT = 10_000
+
+Health = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at, and how it is."""
+
+    name: str
+    health: Health
+    detail: str
+
+
+@click.command("doctor")
+@click.option("--agent-account", help="The account that agents run as; by default yours.")
+@shared
+@click.pass_obj
+def doctor_command(given: Given, agent_account: str | None) -> int:
+    """Look at the store, the approvers and what lies about; warn, and fail on problems."""
+    settings = given.settings()
+    checks = [
+        Check(name="python", health="ok", detail=platform.python_version()),
+        *_store_checks(settings, agent_account or current_account()),
+        *_people_checks(settings),
+    ]
+    broken = any(check.health == "problem" for check in checks)
+    document = {"ok": not broken, "checks": [asdict(check) for check in checks]}
+    lines = [f"{check.health:<8} {check.name:<14} {visible(check.detail)}" for check in checks]
+    given.show(document, "\n".join(lines))
+    return Exit.WRONG if broken else Exit.DONE
+
+
+def _store_checks(settings: Settings, account: str) -> Iterator[Check]:
+    path = store_path(settings.store)
+    if not path.exists():
+        detail = f"there is none yet at {path}; the first run makes it"
+        yield Check(name="store", health="warning", detail=detail)
+        return
+    try:
+        store = open_store(settings.store)
+    except PlacetError as error:
+        yield Check(name="store", health="problem", detail=str(error))
+        return
+    try:
+        said = store.check()
+        detail = ", ".join(f"{name} {value}" for name, value in said.items())
+        yield Check(name="store", health="ok", detail=detail)
+        yield _mode_check(path)
+        yield _reach_check(path, account)
+        yield from _pending_checks(store, settings)
+    except PlacetError as error:
+        yield Check(name="store", health="problem", detail=str(error))
+    finally:
+        store.close()
+
+
+def _mode_check(path: Path) -> Check:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o022:
+        detail = f"{mode:04o}: others may write it; make it 0600"
+        return Check(name="file mode", health="problem", detail=detail)
+    if mode & 0o044:
+        detail = f"{mode:04o}: others may read it; make it 0600"
+        return Check(name="file mode", health="warning", detail=detail)
+    return Check(name="file mode", health="ok", detail=f"{mode:04o}")
+
+
+def _reach_check(path: Path, account: str) -> Check:
+    """Say whether the agent's account could reach the store, past the runtime (G10)."""
+    try:
+        user = pwd.getpwnam(account)
+    except KeyError:
+        detail = f"there is no account {account}"
+        return Check(name="agent account", health="problem", detail=detail)
+    groups = set(os.getgrouplist(account, user.pw_gid))
+    if user.pw_uid == 0 or _may_write(path, user.pw_uid, groups):
+        how = "could change it"
+    elif _may_write(path.absolute().parent, user.pw_uid, groups):
+        how = "could put another file in its place"
+    else:
+        detail = f"{account} cannot reach the store"
+        return Check(name="agent account", health="ok", detail=detail)
+    detail = (
+        f"{account} {how}: what a tool of that account starts is refused by its mark alone; a wall"
+        " is another account for the tools"
+    )
+    return Check(name="agent account", health="warning", detail=detail)
+
+
+def _may_write(path: Path, uid: int, groups: set[int]) -> bool:
+    found = path.stat()
+    if found.st_uid == uid:
+        return True  # Who owns it may give itself the right.
+    if found.st_gid in groups:
+        return bool(found.st_mode & stat.S_IWGRP)
+    return bool(found.st_mode & stat.S_IWOTH)
+
+
+def _pending_checks(store: Store, settings: Settings) -> Iterator[Check]:
+    rows = store.requests(settings.tenant, limit=_LOOKED_AT)
+    now = datetime.now(UTC)
+    late = [r.request.id for r in rows if r.request.deadline_at <= now]
+    unsettled = [r.request.id for r in rows if r.request.kind == "settlement"]
+    yield Check(
+        name="deadlines",
+        health="warning" if late else "ok",
+        detail=f"past theirs, and not closed: {', '.join(late)}; let a worker run"
+        if late
+        else f"{len(rows)} requests wait, none past its deadline",
+    )
+    yield Check(
+        name="settlements",
+        health="warning" if unsettled else "ok",
+        detail=f"outcomes that nobody knows: {', '.join(unsettled)}; `placet settle`"
+        if unsettled
+        else "no outcome is unknown",
+    )
+
+
+def _people_checks(settings: Settings) -> Iterator[Check]:
+    if settings.approvers:
+        detail = ", ".join(settings.approvers)
+        yield Check(name="approvers", health="ok", detail=detail)
+    else:
+        detail = "no_approver: nobody may decide, and whatever must ask does not run"
+        yield Check(name="approvers", health="warning", detail=detail)
+    idle = sorted(set(settings.approver_tokens) - set(settings.approvers))
+    held = ", ".join(sorted(settings.approver_tokens)) or "nobody holds one"
+    yield Check(
+        name="tokens",
+        health="warning" if idle else "ok",
+        detail=f"{', '.join(idle)}: a token, and no approver" if idle else held,
+    )
+    if os.environ.get(MARK):
+        detail = "this process was started by a tool; it cannot decide"
+        yield Check(name="mark", health="warning", detail=detail)
+
+
+@click.command("token")
+@click.argument("name", required=False)
+@shared
+@click.pass_obj
+def token_command(given: Given, name: str | None) -> None:
+    """Make an approver token for a person, and the line of placet.toml that makes it theirs.
+
+    The token is shown once, and is nowhere kept; the settings hold its SHA-256 alone.
+    """
+    person = name or current_account()
+    if not person.strip() or not person.isprintable():
+        raise InvalidInput("invalid_name", "A token is for a person with a name.")
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    digest = sha256(token.encode()).hexdigest()
+    key = (
+        person if person.isascii() and person.replace("-", "_").isidentifier() else _quoted(person)
+    )
+    line = f'{key} = "{digest}"'
+    document = {"name": person, "token": token, "sha256": digest, "line": line}
+    given.show(document, f"{token}\n\n[approver_tokens]\n{line}")
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+@click.command(
+    "demo",
+    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+)
+@click.argument("given", nargs=-1, type=click.UNPROCESSED)
+def demo_command(given: tuple[str, ...]) -> int:
+    """Tell the story with real processes and a real database; no key is needed."""
+    story = importlib.import_module("placet.demo.story")
+    ended = story.main(list(given))
+    return ended if isinstance(ended, int) else Exit.DONE

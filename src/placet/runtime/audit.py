@@ -1,0 +1,386 @@
+"""Holding the record to itself (H4): the chain, the texts, and the state that follows from them.
+
+Theory of operation. The event log is walked once. Each event's hash is computed anew over the one
+before, its seq, instant, kind and body; each text that it names is fetched and held against its
+keyed reference; each action against its digest. The state is then what `evolve` makes of the
+events, and whatever the store holds of runs, calls, requests, noes, surfaces and transcript must be
+the same: a row that was changed by hand differs.
+
+What this cannot find, alone: who rewrites the whole log of a session, its state with it, or cuts a
+tail off both, or puts another database in its place, leaves a record that agrees with itself.
+Only a head that was kept elsewhere shows that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from placet.core import events as e
+from placet.core.canonical import Unreadable
+from placet.core.codec import NewerValue, UnreadableValue, chain_hash, decode_event, micros_of
+from placet.core.commands import Names
+from placet.core.errors import NotFound, Refusal, StoreTrouble
+from placet.core.evolve import evolve
+from placet.core.records import entries
+from placet.core.state import Call, No, Request, Run, Session
+from placet.core.values import Occurrence, Payload, action_digest, payload_of
+from placet.runtime.files import ALL
+from placet.stores.loading import base_of
+from placet.stores.store import Recorded, Store
+
+#: How often a session that is being written meanwhile is looked at again.
+TRIES = 5
+
+#: After how many events what has closed is put aside.
+PUT_ASIDE_EVERY = 200
+
+#: How many steps are loaded at once.
+STEPS_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something that is not as the record says; `seq` is the event's, where it is one's."""
+
+    code: str
+    what: str
+    seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """What was found in one session. `head`, its last event's hash, is worth keeping elsewhere."""
+
+    session: str
+    events: int
+    head: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Say that nothing was found."""
+        return not self.findings
+
+
+def verify(store: Store, tenant: str, session: str) -> Verified:
+    """Hold a session's record to itself; raises NotFound, and Refusal while it keeps changing."""
+    for _ in range(TRIES):
+        seq, _head = _head_of(store, tenant, session)
+        walk = _Walk(store, tenant, session)
+        found = walk.verified()
+        if _head_of(store, tenant, session)[0] == seq:
+            return found
+    raise Refusal(
+        "session_busy",
+        "The session kept changing while it was verified.",
+        hint="Verify it again when its runs rest.",
+        session=session,
+    )
+
+
+def _head_of(store: Store, tenant: str, session: str) -> tuple[int, str]:
+    head = store.head(tenant, session)
+    if head is None:
+        raise NotFound("session_not_found", "There is no such session.", session=session)
+    return head
+
+
+class _Walk:
+    """One walk over a session's log, and what is found on it."""
+
+    def __init__(self, store: Store, tenant: str, session: str) -> None:
+        self._store = store
+        self._key = (tenant, session)
+        self._findings: list[Finding] = []
+        self._salt = ""
+        self._texts: set[str] = set()
+        self._places: dict[tuple[str, int, int], tuple[str, str]] = {}
+
+    def verified(self) -> Verified:
+        tenant, session = self._key
+        stored = self._stored(Names())
+        self._salt = "" if stored is None else stored.salt
+        start = datetime.fromtimestamp(0, UTC)
+        rebuilt: _Rebuilt | None = _Rebuilt(
+            Session(tenant=tenant, id=session, salt=self._salt, now=start)
+        )
+        seq, head = 0, ""
+        for row in self._store.events(tenant, session):
+            if row.seq != seq + 1:
+                self._find("seq_gap", f"seq {row.seq} follows {seq}: events are missing", row.seq)
+                rebuilt = None
+            self._check_chain(row, head)
+            seq, head = row.seq, row.hash
+            event = self._event(row)
+            if event is None:
+                rebuilt = None
+                continue
+            self._check_event(event, row.seq)
+            if rebuilt is not None and (wrong := rebuilt.take(event, row.at)):
+                self._find("impossible_event", f"{row.kind} cannot follow: {wrong}", row.seq)
+                rebuilt = None
+        self._check_head(seq, head)
+        if rebuilt is not None:
+            self._compare(rebuilt)
+        return Verified(session=session, events=seq, head=head, findings=tuple(self._findings))
+
+    def _find(self, code: str, what: str, seq: int | None = None) -> None:
+        self._findings.append(Finding(code=code, what=what, seq=seq))
+
+    # --- events -------------------------------------------------------------------------------
+
+    def _check_chain(self, row: Recorded, previous: str) -> None:
+        at = micros_of(row.at)
+        expected = chain_hash(previous, seq=row.seq, at_micros=at, kind=row.kind, body=row.body)
+        if row.hash != expected:
+            self._find("broken_chain", f"{row.kind} is not what its hash stands for", row.seq)
+
+    def _event(self, row: Recorded) -> e.Event | None:
+        try:
+            return decode_event(row.kind, row.body)
+        except NewerValue as error:
+            self._find("newer_event", f"a newer version of placet wrote {error}", row.seq)
+        except UnreadableValue as error:
+            self._find("unreadable_event", str(error), row.seq)
+        return None
+
+    def _check_event(self, event: e.Event, seq: int) -> None:
+        for field in fields(event):
+            value = getattr(event, field.name)
+            if isinstance(value, Payload):
+                self._text(value.ref, seq)
+        if isinstance(event, e.CallProposed) and (body := self._text(event.action.ref, seq)):
+            try:
+                digest = action_digest(json.loads(body), generation=event.generation)
+            except (ValueError, TypeError, Unreadable):
+                digest = ""
+            if digest != event.digest:
+                what = f"the action of {event.at} is not what its digest stands for"
+                self._find("digest_mismatch", what, seq)
+        for entry in entries([event]):
+            self._places[entry.run, entry.step, entry.index] = (entry.kind, entry.payload.ref)
+
+    def _text(self, ref: str, seq: int) -> str:
+        """Fetch a text, and hold it against its reference once; empty where it cannot be had."""
+        try:
+            body = self._store.payload(*self._key, ref)
+        except NotFound:
+            if ref not in self._texts:
+                self._find("missing_text", f"the text {ref} is not there", seq)
+            body = ""
+        else:
+            if ref not in self._texts and payload_of(self._salt, body).ref != ref:
+                self._find("changed_text", f"the text {ref} was changed", seq)
+        self._texts.add(ref)
+        return body
+
+    def _check_head(self, seq: int, head: str) -> None:
+        known_seq, known_head = _head_of(self._store, *self._key)
+        if known_seq != seq:
+            self._find("cut_tail", f"the session is at seq {known_seq}, its log ends at {seq}")
+        elif known_head != head:
+            self._find("other_head", "the session's head is not its last event's hash", seq)
+
+    # --- the state that follows ---------------------------------------------------------------
+
+    def _stored(self, names: Names) -> Session | None:
+        try:
+            return self._store.session(*self._key, names)
+        except StoreTrouble as error:
+            if error.code not in ("newer_value", "store_damaged"):
+                raise
+            self._find("unreadable_state", error.message)
+            return None
+
+    def _compare(self, rebuilt: _Rebuilt) -> None:
+        rebuilt.put_aside()
+        if state := self._stored(Names()):
+            if dict(state.surfaces) != dict(rebuilt.state.surfaces):
+                self._find("changed_state", "the surfaces are not what the events lead to")
+            self._compare_calls(rebuilt)
+        self._compare_rows("run", rebuilt.runs, self._runs)
+        self._compare_rows("request", rebuilt.requests, self._requests)
+        self._compare_pending(rebuilt)
+        self._compare_transcript(rebuilt)
+
+    def _runs(self) -> dict[str, Run]:
+        tenant, session = self._key
+        rows = self._store.runs(tenant, session=session, limit=ALL)
+        return {row.run.id: row.run for row in rows}
+
+    def _requests(self) -> dict[str, Request]:
+        tenant, session = self._key
+        rows = self._store.requests(tenant, session=session, pending=False, limit=ALL)
+        return {row.request.id: row.request for row in rows}
+
+    def _compare_rows(self, what: str, expected: dict[str, Any], read: Any) -> None:
+        try:
+            found = read()
+        except StoreTrouble as error:
+            if error.code != "store_damaged":
+                raise
+            self._find("unreadable_state", error.message)
+            return
+        for id_ in sorted(expected.keys() | found.keys()):
+            self._differ(f"{what} {id_}", expected.get(id_), found.get(id_))
+
+    def _compare_pending(self, rebuilt: _Rebuilt) -> None:
+        tenant, session = self._key
+        try:
+            rows = self._store.requests(tenant, session=session, limit=ALL)
+        except StoreTrouble:  # Found and named where all requests are read.
+            return
+        expected = {request.id for request in rebuilt.requests.values() if request.pending}
+        for id_ in sorted(expected ^ {row.request.id for row in rows}):
+            self._find("changed_state", f"request {id_} is listed otherwise than it stands")
+
+    def _compare_calls(self, rebuilt: _Rebuilt) -> None:
+        steps = sorted({(at.run, at.step) for at in rebuilt.calls})
+        expected = {(run, no.call_key): no for (run, _), no in rebuilt.noes.items()}
+        for start in range(0, len(steps), STEPS_AT_ONCE):
+            part = steps[start : start + STEPS_AT_ONCE]
+            keys = tuple(key for key in expected if any(key[0] == run for run, _ in part))
+            state = self._stored(Names(steps=tuple(part), call_keys=keys))
+            if state is None:
+                return
+            of_part = {at for at in rebuilt.calls if (at.run, at.step) in set(part)}
+            there = {at for at in state.calls if (at.run, at.step) in set(part)}
+            for at in sorted(of_part | there):
+                self._differ(f"call {at}", rebuilt.calls.get(at), state.calls.get(at))
+            for key in keys:
+                self._differ(f"no {key[1][:12]} of {key[0]}", expected[key], state.noes.get(key))
+                expected.pop(key)
+
+    def _compare_transcript(self, rebuilt: _Rebuilt) -> None:
+        tenant, session = self._key
+        for run in rebuilt.runs:
+            found = {
+                (run, row.step, row.index): (row.kind, payload_of(self._salt, row.body).ref)
+                for row in self._store.transcript(tenant, session, run)
+            }
+            expected = {place: kept for place, kept in self._places.items() if place[0] == run}
+            for place in sorted(expected.keys() | found.keys()):
+                self._differ(
+                    f"transcript {place[0]}/{place[1]}/{place[2]}",
+                    expected.get(place),
+                    found.get(place),
+                )
+
+    def _differ(self, what: str, expected: object, found: object) -> None:
+        if expected == found:
+            return
+        if found is None:
+            self._find("missing_state", f"{what} is not there")
+        elif expected is None:
+            self._find("extra_state", f"{what} is there, and no event says so")
+        else:
+            self._find("changed_state", f"{what} is not what the events lead to")
+
+
+class _Rebuilt:
+    """The state that a log leads to. What has closed is put aside, so that a walk is linear."""
+
+    def __init__(self, state: Session) -> None:
+        self.state = state
+        self.runs: dict[str, Run] = {}
+        self.calls: dict[Occurrence, Call] = {}
+        self.requests: dict[str, Request] = {}
+        self.noes: dict[tuple[str, str], No] = {}
+        self._steps: dict[tuple[str, int], set[Occurrence]] = {}
+        self._unspent: set[tuple[Occurrence, int]] = set()
+
+    def take(self, event: e.Event, at: datetime) -> str:
+        """Go on by one event; what is wrong where it cannot follow, else an empty text."""
+        self._recall(event)
+        try:
+            self.state = evolve(replace(self.state, now=at), event)
+        except (KeyError, AssertionError, AttributeError) as error:
+            return f"{type(error).__name__}: {error}"
+        if self.state.seq % PUT_ASIDE_EVERY == 0:
+            self.put_aside()
+        return self._unapproved(event)
+
+    def _unapproved(self, event: e.Event) -> str:
+        """Find an action that was asked about and began without an approval (G1, G2)."""
+        match event:
+            case e.RequestOpened(kind="approval", at=at):
+                self._unspent.add((at, self.state.calls[at].version))
+            case e.AttemptBegun(at=at):
+                action = (at, self.state.calls[at].version)
+                if event.request is None and action in self._unspent:
+                    return "it began without its approval"
+                self._unspent.discard(action)
+            case _:
+                pass
+        return ""
+
+    def put_aside(self) -> None:
+        """Keep what the state holds, and go on with what is open."""
+        self.runs.update(self.state.runs)
+        self.calls.update(self.state.calls)
+        self.requests.update(self.state.requests)
+        self.noes.update(self.state.noes)
+        for at in self.state.calls:
+            self._steps.setdefault((at.run, at.step), set()).add(at)
+        self.state = base_of(self.state)
+
+    def _recall(self, event: e.Event) -> None:
+        """Bring back what an event names and has been put aside."""
+        state = self.state
+        named = list(_requests_of(event))
+        requests = {
+            id_: self.requests[id_]
+            for id_ in named
+            if id_ not in state.requests and id_ in self.requests
+        }
+        places = list(_occurrences_of(event)) + [
+            (requests.get(id_) or state.requests[id_]).at
+            for id_ in named
+            if id_ in requests or id_ in state.requests
+        ]
+        runs = {
+            run: self.runs[run]
+            for run in [*(at.run for at in places), *_runs_of(event)]
+            if run not in state.runs and run in self.runs
+        }
+        calls = {
+            at: self.calls[at]
+            for place in places
+            for at in self._steps.get((place.run, place.step), ())
+            if at not in state.calls
+        }
+        noes = {}
+        if isinstance(event, e.CallEnded):
+            key = (event.at.run, event.call_key)
+            if key not in state.noes and key in self.noes:
+                noes[key] = self.noes[key]
+        if runs or calls or requests or noes:
+            self.state = replace(
+                state,
+                runs={**runs, **state.runs},
+                calls={**calls, **state.calls},
+                requests={**requests, **state.requests},
+                noes={**noes, **state.noes},
+            )
+
+
+def _requests_of(event: e.Event) -> Iterator[str]:
+    for name in ("request", "successor", "replaces"):
+        if isinstance(value := getattr(event, name, None), str):
+            yield value
+
+
+def _runs_of(event: e.Event) -> Iterator[str]:
+    for name in ("run", "child"):
+        if isinstance(value := getattr(event, name, None), str):
+            yield value
+
+
+def _occurrences_of(event: e.Event) -> Iterator[Occurrence]:
+    for name in ("at", "parent"):
+        if isinstance(value := getattr(event, name, None), Occurrence):
+            yield value

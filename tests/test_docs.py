@@ -1,0 +1,383 @@
+"""Holds the pages to the code: links resolve, code is run, tables and texts are the source's."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sqlite3
+from collections.abc import Callable
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import get_args
+
+import click
+import pytest
+
+from examples import payment_tools
+from placet import IdempotencyKey, Placet, ScriptedModel
+from placet.agent.agent import Agent
+from placet.agent.models.scripted import raw_call, say
+from placet.agent.tools import Tool
+from placet.cli.identity import TOKEN
+from placet.cli.main import COMMANDS, main
+from placet.cli.output import Given
+from placet.core import wording
+from placet.core.state import Open, Request
+from placet.core.values import CallCode, Needs, Occurrence, StopReason
+from placet.settings import Settings, current_account
+from tests.tidy import ROOT
+
+PAGES = tuple(sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]))
+OURS = tuple(page for page in PAGES if page.name not in ("design.md", "CHANGELOG.md"))
+
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(
+    r"<!-- code:begin (\S+): ([^\n]+) -->\n```python\n(.*?)```\n<!-- code:end -->", re.DOTALL
+)
+_COMMAND = re.compile(r"(?:^\$ |`)placet ([a-z]+)", re.MULTILINE)
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def anchors(page: Path) -> set[str]:
+    """Give the anchors of a page's headings, as hosts of Markdown make them."""
+    headings = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def rows(page: str, heading: str) -> list[list[str]]:
+    """Give the cells of the table under a heading, without its head."""
+    part = read(page).partition(f"{heading}\n")[2].partition("\n#")[0]
+    lines = [line for line in part.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+# --- links and commands ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    for target in _LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{name_of(page)}: {target}"
+        assert there.is_relative_to(ROOT), f"{name_of(page)}: {target}"
+        assert not anchor or anchor in anchors(there), f"{name_of(page)}: {target}"
+
+
+@pytest.mark.parametrize("page", OURS, ids=name_of)
+def test_a_page_names_only_commands_that_there_are(page: Path) -> None:
+    named = set(_COMMAND.findall(page.read_text(encoding="utf-8")))
+
+    assert named <= set(COMMANDS)
+
+
+CONSOLE_LINES = sorted(
+    {
+        line.removeprefix("$ ")
+        for page in OURS
+        for block in re.findall(
+            r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
+        )
+        for line in block.splitlines()
+        if line.startswith("$ placet ")
+    }
+)
+
+
+@pytest.mark.parametrize("line", CONSOLE_LINES)
+def test_a_command_line_of_the_pages_is_understood(line: str) -> None:
+    _, name, *given = shlex.split(line)
+    if find_spec(f"placet.cli.{COMMANDS[name]}") is None:
+        pytest.skip(f"`placet {name}` is not there yet")
+    command = main.commands.get(name) or main.get_command(click.Context(main), name)
+    while isinstance(command, click.Group):
+        name = given.pop(0)
+        command = command.get_command(click.Context(command), name)
+    assert command is not None
+
+    command.make_context(name, given, obj=Given(), resilient_parsing=False)
+
+
+@pytest.mark.parametrize("page", OURS, ids=name_of)
+def test_a_page_never_promises_exactly_once(page: Path) -> None:
+    assert "exactly once" not in " ".join(page.read_text(encoding="utf-8").lower().split())
+
+
+def test_the_map_names_every_page() -> None:
+    mapped = {
+        (ROOT / "docs" / target.partition("#")[0]).resolve()
+        for target in _LINK.findall(read("docs/index.md"))
+    }
+    pages = {page for page in PAGES if page.is_relative_to(ROOT / "docs")}
+
+    assert pages - {ROOT / "docs/index.md"} <= mapped
+
+
+# --- settings and limits --------------------------------------------------------------------------
+
+SETTINGS = "docs/reference/settings.md"
+
+
+def test_the_settings_are_those_of_the_page_with_their_defaults() -> None:
+    listed = {row[0].strip("`"): row[2].strip("`") for row in rows(SETTINGS, "# Settings")}
+    shown = {(): "(empty)", (current_account(),): "(the account of the process)"}
+    defaults = {
+        field.name: shown.get(tuple(value) if not isinstance(value, str) else (), str(value))
+        if not isinstance(value, str) or not value
+        else value
+        for field in fields(Settings)
+        for value in [getattr(Settings(), field.name)]
+    }
+
+    assert listed == defaults
+
+
+def test_each_variable_of_the_page_sets_its_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    set_by: dict[str, str] = {}
+    for name, variable, *_ in rows(SETTINGS, "# Settings"):
+        if variable.startswith("`"):
+            found = Settings.load({variable.strip("`"): "ana"})
+            assert getattr(found, name.strip("`")) in ("ana", ("ana",))
+            set_by[name.strip("`")] = variable.strip("`")
+
+    assert set_by == {name: f"PLACET_{name.upper()}" for name in set_by}
+    assert {field.name for field in fields(Settings)} - set(set_by) == {"approver_tokens"}
+
+
+def test_the_file_of_the_page_is_read(tmp_path: Path) -> None:
+    text = re.findall(r"```toml\n(.*?)```", read(SETTINGS), re.DOTALL)[0]
+    (tmp_path / "shop.toml").write_text(text, encoding="utf-8")
+
+    found = Settings.load({"PLACET_CONFIG": str(tmp_path / "shop.toml")})
+
+    assert found.approvers == ("ana", "ben")
+    assert set(found.approver_tokens) == {"ana"}
+
+
+def test_the_limits_of_the_page_are_those_of_the_code() -> None:
+    units = {"hours": 3600, "minutes": 60, "seconds": 1}
+    for _, value, where in rows(SETTINGS, "## Limits that are no settings"):
+        module, _, constant = where.strip("`").rpartition(".")
+        number, unit = value.split()
+        found = getattr(import_module(module), constant)
+        expected = timedelta(seconds=int(number) * units[unit]) if unit in units else int(number)
+        assert found == expected, where
+
+
+def test_the_pages_name_the_variable_of_the_token() -> None:
+    assert TOKEN in read("docs/how-to/approve.md")
+
+
+# --- outcomes -------------------------------------------------------------------------------------
+
+OUTCOMES = "docs/reference/outcomes.md"
+DEADLINE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+REQUEST = Request(
+    id="rq_1",
+    kind="approval",
+    at=Occurrence("run_1", 1, 0),
+    digest="",
+    action_ref="",
+    tool="refund",
+    surface="*",
+    order=1,
+    version=1,
+    needs=Needs(approvers=("{approvers}",)),
+    requester="",
+    opened_at=DEADLINE,
+    deadline_at=DEADLINE,
+    rule="",
+    policy_version="",
+    generation=0,
+    state=Open(),
+)
+SEVERAL = 2
+
+TOLD: dict[str, list[str]] = {
+    "rejected": [wording.rejected("{by}", "{reason}")],
+    "expired": [wording.expired(REQUEST).replace("2026-01-02 03:04:05", "{deadline}")],
+    "no_approver": [wording.no_approver("{cause}")],
+    "invalid_arguments": [wording.invalid("{detail}")],
+    "unknown_tool": [wording.unknown_tool("{tool}", ["{known}"])],
+    "interrupted": [
+        wording.interrupted("{cause}"),
+        wording.settled_not_done("{by}", "{detail}"),
+    ],
+    "superseded": [wording.superseded()],
+    "cancelled": [wording.cancelled("{cause}")],
+    "environment_unstable": [wording.unstable(["{changed}"])],
+    "tool_failed": [
+        wording.failed("{error}", not_done=not_done, attempts=SEVERAL).replace("2", "{attempts}")
+        for not_done in (False, True)
+    ],
+    "outcome_unknown": [
+        wording.outcome_unknown("{cause}"),
+        wording.settled_unknown("{by}", "{detail}"),
+    ],
+    "succeeded": [
+        wording.settled_done("{by}", "{result}"),
+        wording.edited("{by}", "{changes}", "{result}"),
+    ],
+}
+NOT_YET = {
+    "policy_denied",
+    "unreachable",
+    "tool_failed_and_rolled_back",
+    "tool_failed_and_compensated",
+    "call_changed",
+}
+STOPS_NOT_YET = {"tool_policy_blocked", "failed"}
+
+
+def test_the_texts_of_the_page_are_those_that_the_model_is_told() -> None:
+    part = read(OUTCOMES).partition("## Codes and texts")[2].partition("\n## ")[0]
+    shown = {
+        section.partition("`")[0]: re.findall(r"```text\n(.*?)\n```", section, re.DOTALL)
+        for section in part.split("### `")[1:]
+    }
+
+    assert shown == TOLD
+
+
+def test_the_page_has_every_code_and_says_which_do_not_occur_yet() -> None:
+    later = read(OUTCOMES).partition("## Not in this release")[2].partition("\n## ")[0]
+
+    assert set(get_args(CallCode)) == TOLD.keys() | NOT_YET
+    assert set(re.findall(r"`(\w+)`", later)) == NOT_YET
+
+
+def test_the_page_has_every_reason_why_a_run_stops() -> None:
+    listed = {row[0].strip("`") for row in rows(OUTCOMES, "## Why a run stops")}
+
+    assert listed | STOPS_NOT_YET == set(get_args(StopReason))
+    assert not listed & STOPS_NOT_YET
+
+
+# --- the guide's tools ----------------------------------------------------------------------------
+
+GUIDE = "docs/how-to/write-a-tool.md"
+
+
+def test_the_code_of_the_guide_is_the_example_that_is_run() -> None:
+    example = read("examples/payment_tools.py")
+    parts = re.findall(r"^# Shown: ([^\n]+)\.\n(.*?)(?=^# Shown)", example, re.M | re.DOTALL)
+    shown = [(where, name, code.strip()) for where, name, code in _CODE.findall(read(GUIDE))]
+
+    assert shown == [("examples/payment_tools.py", name, code.strip()) for name, code in parts]
+
+
+@pytest.fixture
+def open_shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Placet]:
+    """Open a store in an empty directory, with an agent that makes one call of a guide's tool."""
+    monkeypatch.chdir(tmp_path)
+
+    def opened(tool: Tool, **arguments: object) -> Placet:
+        proposed = raw_call(tool.__name__, json.dumps(arguments))
+        model = ScriptedModel([proposed, say("done")])
+        agent = Agent(name="shop", model=model, tools=[tool])
+        return Placet.open("sqlite:///placet.db", agents=[agent], approvers=["ana"])
+
+    return opened
+
+
+def results(placet: Placet, run_id: str) -> list[str]:
+    rows = placet.engine.store.transcript("main", "main", run_id)
+    return [row.body for row in rows if row.kind == "result"]
+
+
+def payments() -> list[int]:
+    bank = sqlite3.connect("bank.db")
+    try:
+        return [cents for (cents,) in bank.execute("SELECT cents FROM payments")]
+    finally:
+        bank.close()
+
+
+def test_the_read_of_the_guide_asks_nobody(open_shop: Callable[..., Placet]) -> None:
+    with open_shop(payment_tools.order_status, order="A-42") as placet:
+        assert placet.run_sync("shop", "go").stop == "final"
+
+
+@pytest.mark.parametrize("cents, stop", [(4_999, "final"), (5_000, "approval_required")])
+def test_the_refund_of_the_guide_asks_from_fifty_dollars_on(
+    open_shop: Callable[..., Placet], cents: int, stop: str
+) -> None:
+    with open_shop(payment_tools.refund, order="A-42", cents=cents) as placet:
+        result = placet.run_sync("shop", "go")
+        assert result.stop == stop
+        if result.waiting:
+            placet.decide_sync(result.waiting[0], "approve", by="ana")
+            assert placet.resume_sync(result.run_id).stop == "final"
+        assert payments() == [cents]
+
+
+def test_the_refund_of_the_guide_says_that_it_was_not_done(
+    open_shop: Callable[..., Placet],
+) -> None:
+    Path("bank-is-closed").touch()
+    with open_shop(payment_tools.refund, order="A-42", cents=1) as placet:
+        result = placet.run_sync("shop", "go")
+        (told,) = results(placet, result.run_id)
+        assert told.startswith("Failed after 3 attempts: NotDone: the bank is closed\n")
+
+
+def test_the_refund_of_the_guide_pays_once_for_one_key(open_shop: Callable[..., Placet]) -> None:
+    open_shop(payment_tools.refund).close()
+    for _ in range(2):
+        payment_tools.refund("A-42", 700, key=IdempotencyKey("ik_1"))
+
+    assert payments() == [700]
+
+
+def looked_up(key: str) -> object:
+    return payment_tools.letter_sent("Ana", "Sorry.", key=IdempotencyKey(key))
+
+
+def test_the_probe_of_the_guide_finds_its_letter(open_shop: Callable[..., Placet]) -> None:
+    with open_shop(payment_tools.send_letter, customer="Ana", text="Sorry.") as placet:
+        assert type(looked_up("ik_1")).__name__ == "Unsure"
+        result = placet.run_sync("shop", "go")
+        placet.decide_sync(result.waiting[0], "approve", by="ana")
+        assert placet.resume_sync(result.run_id).stop == "final"
+
+    key = Path("post-office.txt").read_text(encoding="utf-8").split()[0]
+    found = [type(looked_up(each)).__name__ for each in (key, "ik_2")]
+    assert found == ["Happened", "NotHappened"]
+
+
+def test_the_page_of_the_guide_is_asked_about_anew_when_it_changes(
+    open_shop: Callable[..., Placet],
+) -> None:
+    Path("draft.html").write_text("one", encoding="utf-8")
+    with open_shop(payment_tools.publish, page="draft.html") as placet:
+        result = placet.run_sync("shop", "go")
+        placet.decide_sync(result.waiting[0], "approve", by="ana")
+        Path("draft.html").write_text("two", encoding="utf-8")
+        again = placet.resume_sync(result.run_id)
+
+        assert again.stop == "approval_required"
+        assert again.waiting != result.waiting
+        assert not Path("site.html").exists()
+
+
+def test_a_request_with_a_quorum_says_so_when_it_expires() -> None:
+    needs = replace(REQUEST.needs, quorum=SEVERAL)
+
+    assert "(2 needed)" in wording.expired(replace(REQUEST, needs=needs))

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from placet.demo import shop
+from placet.demo.ledger import LEDGER, pay
 from placet.demo.model_server import reply
+from placet.demo.shop import get_order
 from placet.demo.stage import NotAsTold, Stage
 from tools import demo_transcript
 
@@ -52,7 +53,7 @@ def test_nothing_that_differs_from_run_to_run_is_on_the_page() -> None:
 
 @pytest.mark.promise("G7")
 def test_a_second_payment_ends_the_story(tmp_path: Path) -> None:
-    shop.pay(tmp_path / shop.LEDGER, "A-1001", Decimal("129.00"), "an earlier key")
+    pay(tmp_path / LEDGER, "A-1001", Decimal("129.00"), "an earlier key")
 
     done = subprocess.run(
         [sys.executable, "-m", "placet.demo.story", "--directory", str(tmp_path)],
@@ -70,7 +71,7 @@ def test_a_second_payment_ends_the_story(tmp_path: Path) -> None:
 
 def test_the_ledger_refuses_no_payment(tmp_path: Path) -> None:
     for _ in range(2):
-        shop.pay(tmp_path / shop.LEDGER, "A-1001", Decimal("129.00"), "one key")
+        pay(tmp_path / LEDGER, "A-1001", Decimal("129.00"), "one key")
     stage = Stage(place=tmp_path)
 
     with pytest.raises(NotAsTold, match="once"):
@@ -87,7 +88,7 @@ def test_a_wrong_exit_code_ends_the_story(tmp_path: Path) -> None:
 def test_the_stand_in_is_a_function_of_the_messages() -> None:
     asked = [{"role": "user", "content": "Order A-1001 arrived broken."}]
     looked = reply(asked)
-    found = [*asked, looked, {"role": "tool", "content": shop.get_order("A-1001")}]
+    found = [*asked, looked, {"role": "tool", "content": get_order("A-1001")}]
     proposed = reply(found)
     no = {"role": "tool", "content": "Rejected by ben: sold as seen\nThe call did not run."}
 

@@ -21,12 +21,13 @@ from placet.core.errors import InvalidDeclaration, InvalidInput
 from placet.core.state import Open, Request, RunOver, Superseded
 from placet.core.values import Principal, StopReason
 from placet.core.work import Wait, next_work
+from placet.opening import open_store
 from placet.people import People
 from placet.portal import blocking
 from placet.runtime.authority import Authority, refuse_inside_tool
 from placet.runtime.engine import Engine, new_id
 from placet.runtime.gate import Gate
-from placet.settings import Settings, current_account, open_store
+from placet.settings import Settings, current_account
 from placet.stores.store import RequestRow, RunRow, Store
 
 #: The session of callers that name none.

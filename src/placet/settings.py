@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from placet.core.errors import InvalidSetting
-from placet.stores.store import Store
 
 #: The file that settings are read from, in the working directory, where PLACET_CONFIG names none.
 FILE = "placet.toml"
 
 #: The store of a program that names none.
 DEFAULT_STORE = "sqlite:///placet.db"
+
+#: Variables that are no settings of the file: where it is, who decides, and the mark of tools.
+OTHER_VARIABLES = frozenset(
+    {"PLACET_CONFIG", "PLACET_APPROVERS", "PLACET_APPROVER_TOKEN", "PLACET_INSIDE_TOOL"}
+)
 
 _SHA256_CHARACTERS = 64
 _TEXTS = ("store", "tenant", "app")
@@ -55,12 +59,24 @@ class Settings:
             found = _from_file(path)
         elif named:
             raise InvalidSetting("setting_invalid", f"PLACET_CONFIG: there is no file {named}.")
+        _refuse_unknown(env)
         for name in _TEXTS:
             if (value := env.get(f"PLACET_{name.upper()}")) is not None:
                 found[name] = value
         if (people := env.get("PLACET_APPROVERS")) is not None:
             found["approvers"] = [name.strip() for name in people.split(",") if name.strip()]
         return _checked(found)
+
+
+def _refuse_unknown(env: Mapping[str, str]) -> None:
+    known = {*OTHER_VARIABLES, *(f"PLACET_{name.upper()}" for name in _TEXTS)}
+    for name in sorted(env):
+        if name.startswith("PLACET_") and name not in known:
+            raise InvalidSetting(
+                "setting_unknown",
+                f"There is no setting {name}.",
+                hint=f"The variables are: {', '.join(sorted(known))}.",
+            )
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -101,23 +117,3 @@ def _is_sha256(text: str) -> bool:
 
 def _invalid(name: str, kind: str) -> InvalidSetting:
     return InvalidSetting("setting_invalid", f"The setting {name} must be {kind}.")
-
-
-def store_path(url: str) -> Path:
-    """Give the file that a `sqlite:///` URL names; raises InvalidSetting."""
-    scheme, separator, path = url.partition(":///")
-    if scheme != "sqlite" or not separator or not path:
-        raise InvalidSetting(
-            "setting_invalid",
-            f"The store {url!r} cannot be opened.",
-            hint="Name a file as sqlite:///placet.db, or sqlite:////absolute/path.db.",
-        )
-    return Path(path)
-
-
-def open_store(url: str) -> Store:
-    """Open the store that a URL names; raises InvalidSetting or StoreTrouble."""
-    path = store_path(url)
-    from placet.stores.sqlite import SqliteStore
-
-    return SqliteStore(path)

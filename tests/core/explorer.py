@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from placet.core import commands as c
@@ -21,22 +21,13 @@ from placet.core.canonical import digest_of
 from placet.core.decide import unfold
 from placet.core.errors import Refusal
 from placet.core.state import (
-    Approved,
-    Asking,
-    Call,
     Executing,
-    Lost,
-    Open,
-    Request,
     RetryDue,
     Run,
     RunOver,
-    Session,
-    Unsettled,
     Working,
-    overlap,
 )
-from placet.core.values import Allow, Ask, Holder, Occurrence, Principal
+from placet.core.values import Occurrence
 from placet.core.work import (
     CallModel,
     Delegate,
@@ -49,71 +40,22 @@ from placet.core.work import (
     Wait,
     next_work,
 )
-from tests.core.build import ANN, BOB, DONE, EVE, LOST, NOT_DONE, RAISED, session, sound
-
-PARENT, CHILD = "r", "k"
-HOLDERS = tuple(Holder(host="h", boot="b", pid=pid, started="0") for pid in (0, 1))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """What the model proposes in step 1, and how often each misfortune may happen."""
-
-    calls: tuple[dict[str, Any], ...]
-    child: tuple[dict[str, Any], ...] = ()
-    people: tuple[Principal, ...] = (ANN, BOB)
-    drivers: int = 2
-    crashes: int = 1
-    leases_lost: int = 1
-    worlds: int = 0
-    edits: int = 0
-    withdrawals: bool = False
-    dismissals: int = 0
-    cancels: bool = False
-    outcomes: tuple[c.Succeeded | c.Failed | c.Unknown, ...] = (DONE, LOST)
-
-
-@dataclass(frozen=True, slots=True)
-class Driver:
-    """A process: the leases that it believes it holds, and the body that it is inside."""
-
-    fences: tuple[tuple[str, int], ...] = ()
-    inside: tuple[Occurrence, int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Shadow:
-    """What is true of the world, whatever the session says."""
-
-    drivers: tuple[Driver, ...]
-    acted: frozenset[Occurrence] = frozenset()
-    votes: frozenset[tuple[str, str]] = frozenset()
-    noes: frozenset[str] = frozenset()
-    asks: frozenset[tuple[Occurrence, int]] = frozenset()
-    environment: int = 0
-    edited: int = 0
-    crashes: int = 0
-    leases_lost: int = 0
-    dismissed: frozenset[str] = frozenset()
-    cancelled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    state: Session
-    shadow: Shadow
-
-
-@dataclass(slots=True)
-class Walk:
-    """How far a walk came."""
-
-    states: int = 0
-    transitions: int = 0
-    refusals: int = 0
-    ends: int = 0
-    entered: int = 0
-    events: set[str] = field(default_factory=set)
+from tests.core.build import ANN, BOB, EVE, session, sound
+from tests.core.shadow import (
+    CHILD,
+    HOLDERS,
+    PARENT,
+    Driver,
+    Node,
+    Scenario,
+    Shadow,
+    Walk,
+    at_rest,
+    hold,
+    key,
+    noticed,
+    with_driver,
+)
 
 
 class Broken(AssertionError):
@@ -126,7 +68,7 @@ def explore(scenario: Scenario, *, most: int = 400_000) -> Walk:
     started = c.StartRun(run=PARENT, agent="a", requester="user", message="go")
     first = Node(unfold(first.state, started)[1], first.shadow)
     walk = Walk()
-    numbers = {_key(first): 0}
+    numbers = {key(first): 0}
     came_from: list[tuple[int, str]] = [(-1, "")]
     before: list[list[int]] = [[]]
     ends: list[int] = []
@@ -135,18 +77,18 @@ def explore(scenario: Scenario, *, most: int = 400_000) -> Walk:
         number, node = queue.popleft()
         label = ""
         try:
-            _hold(node)
+            hold(node)
             if all(isinstance(run.state, RunOver) for run in node.state.runs.values()):
                 ends.append(number)
-            for label, after in _moves(scenario, node, walk):
+            for label, after in () if at_rest(node) else _moves(scenario, node, walk):
                 walk.transitions += 1
-                key = _key(after)
-                if key not in numbers:
-                    numbers[key] = len(came_from)
+                known = key(after)
+                if known not in numbers:
+                    numbers[known] = len(came_from)
                     came_from.append((number, label))
                     before.append([])
-                    queue.append((numbers[key], after))
-                before[numbers[key]].append(number)
+                    queue.append((numbers[known], after))
+                before[numbers[known]].append(number)
                 label = ""
         except (AssertionError, KeyError) as error:
             raise Broken(f"{error!r} after {_path(came_from, number)} > {label}") from error
@@ -180,73 +122,6 @@ def _all_reach_an_end(
         raise Broken(f"no end is reached after {_path(came_from, stuck[0])}")
 
 
-# --- what tells nodes apart ---------------------------------------------------------------------
-
-
-def _key(node: Node) -> object:
-    state, shadow = node.state, node.shadow
-    names = {r.id: (r.at, r.kind, r.version, r.replaces is None) for r in state.requests.values()}
-    deadlines = sorted({r.deadline_at for r in state.requests.values() if r.pending})
-    return (
-        tuple(_run_key(state, run) for _, run in sorted(state.runs.items())),
-        tuple(_call_key(state, call) for _, call in sorted(state.calls.items())),
-        tuple(
-            sorted(
-                (names[r.id], repr(r.state) if r.pending else type(r.state).__name__, r.lapsed)
-                + ((r.deadline_at <= state.now, deadlines.index(r.deadline_at)) if r.pending else ())
-                for r in state.requests.values()
-            )
-        ),
-        tuple(
-            (
-                tuple((run, fence == state.runs[run].fence) for run, fence in driver.fences),
-                driver.inside
-                and (driver.inside[0], driver.inside[1], _held(state, driver.inside)),
-            )
-            for driver in shadow.drivers
-        ),
-        shadow.acted,
-        frozenset((names[request], by) for request, by in shadow.votes),
-        shadow.asks,
-        (shadow.environment, shadow.edited, shadow.crashes, shadow.leases_lost),
-        shadow.dismissed,
-        shadow.cancelled,
-    )
-
-
-def _run_key(state: Session, run: Run) -> object:
-    match run.state:
-        case Working(holder=holder, until=until):
-            return run.id, run.step, run.stopping, holder.pid, state.now < until
-        case RunOver(stop=stop):
-            return run.id, stop
-        case _:
-            return run.id, run.step, run.stopping
-
-
-def _call_key(state: Session, call: Call) -> object:
-    more: object = ()
-    match call.state:
-        case Executing(fence=fence):
-            more = fence == state.runs[call.at.run].fence
-        case RetryDue(again_at=again_at, lost=lost):
-            more = (again_at <= state.now, lost)
-        case Asking():
-            more = state.foreign(call.surface, call.at) - call.foreign
-        case _:
-            pass
-    if not call.open:
-        return call.at, getattr(call.state, "code", "")
-    counts = (call.attempts, call.voids, call.version, call.asked, call.environment)
-    return call.at, type(call.state).__name__, more, counts, call.edited_by
-
-
-def _held(state: Session, inside: tuple[Occurrence, int, int]) -> bool:
-    call = state.calls[inside[0]]
-    held = isinstance(call.state, Executing) and call.state.fence == inside[2]
-    return held and call.attempts == inside[1]
-
-
 # --- the moves ----------------------------------------------------------------------------------
 
 
@@ -262,7 +137,7 @@ def _moves(scenario: Scenario, node: Node, walk: Walk) -> Iterator[tuple[str, No
     for number, driver in enumerate(node.shadow.drivers):
         if driver != Driver() and node.shadow.crashes < scenario.crashes:
             crashed = replace(node.shadow, crashes=node.shadow.crashes + 1)
-            yield f"crash {number}", Node(node.state, _with(crashed, number, Driver()))
+            yield f"crash {number}", Node(node.state, with_driver(crashed, number, Driver()))
     if node.shadow.environment < scenario.worlds:
         changed = replace(node.shadow, environment=node.shadow.environment + 1)
         yield "the world changes", Node(node.state, changed)
@@ -289,9 +164,7 @@ def _of_time(scenario: Scenario, node: Node) -> Iterator[tuple[str, Node]]:
 
 def _nobody_drives(node: Node) -> bool:
     """Say whether every lease was left behind by a process that is gone."""
-    believed = {
-        (run, fence) for driver in node.shadow.drivers for run, fence in driver.fences
-    }
+    believed = {(run, fence) for driver in node.shadow.drivers for run, fence in driver.fences}
     return not any(
         isinstance(run.state, Working) and (run.id, run.fence) in believed
         for run in node.state.runs.values()
@@ -373,9 +246,7 @@ def _works(
             yield f"turns {run.id} {step}", _turn(scenario, node, run, step, fence)
         case RunEffect(at=at):
             call = node.state.calls[at]
-            today = _proposal(
-                scenario, node, at, call.version + 1, edited=bool(call.edited_by)
-            )
+            today = _proposal(scenario, node, at, call.version + 1, edited=bool(call.edited_by))
             yield (
                 f"begins {at}",
                 c.Begin(
@@ -424,9 +295,7 @@ def _works(
                 # A driver that does not know that its lease is gone tries what it may no more.
                 for call in node.state.calls.values():
                     if call.at.run == run.id and call.open and not call.attempts:
-                        yield from _works(
-                            scenario, node, number, run, fence, RunEffect(at=call.at)
-                        )
+                        yield from _works(scenario, node, number, run, fence, RunEffect(at=call.at))
         case Done():
             pass
 
@@ -463,15 +332,6 @@ def _proposal(
         salt=digest_of({"at": str(at), "version": version, "edited": edited})[:32],
         **template,
     )
-
-
-# --- the shadow ---------------------------------------------------------------------------------
-
-
-def _with(shadow: Shadow, number: int, driver: Driver) -> Shadow:
-    drivers = list(shadow.drivers)
-    drivers[number] = driver
-    return replace(shadow, drivers=tuple(drivers))
 
 
 def _applied(
@@ -513,10 +373,10 @@ def _applied(
             pass
     if isinstance(command, c.Conclude):
         assert who is not None
-        shadow = _with(shadow, who, replace(shadow.drivers[who], inside=None))
+        shadow = with_driver(shadow, who, replace(shadow.drivers[who], inside=None))
     before = node.state
     for event in events:
-        shadow = _noticed(scenario, before, shadow, who, event, walk)
+        shadow = noticed(scenario, before, shadow, who, event, walk)
     pending = {request.id for request in state.requests.values() if request.pending}
     votes = frozenset(vote for vote in shadow.votes if vote[0] in pending)
     return Node(state, replace(shadow, votes=votes))
@@ -532,133 +392,8 @@ def _after_refusal(
     if isinstance(command, c.Conclude):
         gone = replace(driver, inside=None)
     elif refusal.code == "stale_fence":
-        run = getattr(command, "run", None) or getattr(command, "at").run
+        run = getattr(command, "run", None) or command.at.run  # type: ignore[union-attr]  # What is fenced names one.
         gone = replace(driver, fences=tuple(f for f in driver.fences if f[0] != run))
     else:
         return None
-    return Node(node.state, _with(node.shadow, who, gone))
-
-
-def _noticed(
-    scenario: Scenario,
-    before: Session,
-    shadow: Shadow,
-    who: int | None,
-    event: e.Event,
-    walk: Walk,
-) -> Shadow:
-    match event:
-        case e.LeaseTaken(run=run, fence=fence):
-            assert who is not None
-            driver = shadow.drivers[who]
-            fences = tuple(sorted({**dict(driver.fences), run: fence}.items()))
-            return _with(shadow, who, replace(driver, fences=fences))
-        case e.RequestOpened(kind="approval", at=at, replaces=replaces):
-            asks = dict(shadow.asks)
-            if replaces is None:
-                assert at not in asks, "a person is asked twice about one action"
-            asks[at] = asks.get(at, 0) + 1
-            return replace(shadow, asks=frozenset(asks.items()))
-        case e.CallEnded(at=at):
-            assert at not in before.calls or before.calls[at].open, "a call has two results"
-            return shadow
-        case e.AttemptBegun():
-            assert who is not None
-            walk.entered += 1
-            _entered(scenario, before, shadow, who, event)
-            inside = (event.at, event.attempt, event.fence)
-            shadow = replace(shadow, acted=shadow.acted | {event.at})
-            return _with(shadow, who, replace(shadow.drivers[who], inside=inside))
-        case _:
-            return shadow
-
-
-def _entered(
-    scenario: Scenario, before: Session, shadow: Shadow, who: int, event: e.AttemptBegun
-) -> None:
-    """Hold the promises at the moment in which a process enters a body."""
-    call, run = before.calls[event.at], before.runs[event.at.run]
-    template = (scenario.child if event.at.run == CHILD else scenario.calls)[event.at.index]
-    held = run.state
-    assert isinstance(held, Working), "no lease is held"
-    assert held.holder == HOLDERS[who], "another process holds the lease"
-    assert before.now < held.until, "the lease has run out"
-    assert call.open, "a call that has a result runs"
-    first = call.attempts == 0
-    again = call.recovery.idempotent or event.at not in shadow.acted
-    assert again, "an effect that may have happened is begun again"
-    if not first:
-        return
-    assert not shadow.cancelled, "an effect begins after its run was cancelled"
-    for other in before.calls.values():
-        under_way = isinstance(other.state, (Executing, RetryDue, Lost, Unsettled))
-        if other.at != call.at and overlap(other.surface, call.surface):
-            assert not under_way, "two effects on one surface"
-    if event.request is None:
-        assert isinstance(template["ruling"], Allow), "nobody was asked"
-        waiting = [r for r in before.requests.values() if isinstance(r.state, Open)]
-        assert not waiting, "an effect slips past while a request waits"
-        return
-    _approved(before, shadow, call, before.requests[event.request])
-
-
-def _approved(before: Session, shadow: Shadow, call: Call, request: Request) -> None:
-    eligible = {"ann", "bob"} - shadow.dismissed
-    votes = {by for request_id, by in shadow.votes if request_id == request.id and by in eligible}
-    assert request.digest == call.digest, "another action was approved"
-    assert len(votes) >= request.needs.quorum, "too few have approved"
-    assert before.now < request.deadline_at, "the deadline has passed"
-    assert request.id not in shadow.noes, "it was rejected or edited"
-    assert call.environment == f"e{shadow.environment}", "the world has changed"
-    older = [
-        other
-        for other in before.requests.values()
-        if other.pending and other.id != request.id and other.order < request.order
-    ]
-    assert not older, "a newer action goes first"
-
-
-# --- what holds in every state ------------------------------------------------------------------
-
-
-def _hold(node: Node) -> None:
-    state = node.state
-    executing = {call.at.run for call in state.calls.values() if isinstance(call.state, Executing)}
-    for run in state.runs.values():
-        calls = [call for call in state.calls.values() if call.at.run == run.id]
-        work = next_work(state, run.id)
-        if isinstance(run.state, RunOver):
-            assert not any(call.open for call in calls), "a run is over with open calls"
-            assert isinstance(work, Done)
-        elif isinstance(work, Wait):
-            held = isinstance(run.state, Working) and run.id not in executing
-            assert not held, "a lease is held while nothing can be done"
-            assert work.until is not None or work.requests or work.held_by, "a wait for nothing"
-    for call in state.calls.values():
-        _hold_call(state, call)
-    for request in state.requests.values():
-        call = state.calls[request.at]
-        if request.kind == "approval" and request.pending:
-            assert call.state == Asking(request=request.id), "a request waits for no call"
-        if request.kind == "settlement" and request.pending and not request.lapsed:
-            assert call.state == Unsettled(request=request.id), "a settlement waits for no call"
-    for at, asked in node.shadow.asks:
-        anew = state.calls[at].voids + node.shadow.edited
-        assert asked <= 1 + anew, "a person is asked again for no reason"
-
-
-def _hold_call(state: Session, call: Call) -> None:
-    about = [r for r in state.requests.values() if r.at == call.at and r.pending and not r.lapsed]
-    assert len(about) <= 1, "two requests about one call are open"
-    match call.state:
-        case Asking(request=request):
-            standing = state.requests[request]
-            assert isinstance(standing.state, (Open, Approved)), "a call asks nobody"
-            assert standing.digest == call.digest, "the request stands for another version"
-        case Unsettled(request=request):
-            assert isinstance(state.requests[request].state, Open), "an outcome asks nobody"
-        case _:
-            assert not about, "a request outlived its call"
-
-
-__all__ = ["Ask", "Broken", "NOT_DONE", "RAISED", "Scenario", "Walk", "explore"]
+    return Node(node.state, with_driver(node.shadow, who, gone))

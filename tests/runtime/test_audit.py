@@ -145,7 +145,7 @@ TAMPERINGS: dict[str, tuple[Tamper, str]] = {
     "a rejection that was turned": (
         sql(
             "UPDATE requests SET value = json_set(value, '$.state',"
-            " json('{\"is\":\"Approved\",\"votes\":[\"ana\"]}')) WHERE value LIKE '%Rejected%'"
+            ' json(\'{"is":"Approved","votes":["ana"]}\')) WHERE value LIKE \'%Rejected%\''
         ),
         "changed_state",
     ),
@@ -185,7 +185,7 @@ TAMPERINGS: dict[str, tuple[Tamper, str]] = {
     "a changed action": (
         sql(
             "UPDATE payloads SET body = replace(body, '\"amount\": 1', '\"amount\": 9')"
-            " WHERE ref = (SELECT json_extract(body, '$.action') FROM events"
+            " WHERE lower(hex(ref)) = (SELECT json_extract(body, '$.action') FROM events"
             " WHERE kind = 'CallProposed')"
         ),
         "digest_mismatch",

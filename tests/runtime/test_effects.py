@@ -163,3 +163,24 @@ def test_a_body_and_what_it_starts_carry_the_mark_and_nothing_else_does() -> Non
     assert seen == [("run_1/1/0", False)]
     assert MARK not in os.environ
     assert decides(refuse_inside_tool)
+
+
+@pytest.mark.promise("G10")
+def test_a_body_left_behind_keeps_its_mark_until_it_really_ends() -> None:
+    import os
+
+    release, seen = threading.Event(), threading.Event()
+    marks: list[str | None] = []
+
+    @tool(time_limit=timedelta(milliseconds=20))
+    def linger() -> str:
+        """Outlast the time limit."""
+        release.wait(10)
+        marks.append(os.environ.get(MARK))
+        seen.set()
+        return ""
+
+    assert isinstance(ended(linger), Unknown)
+    release.set()
+    assert seen.wait(10)
+    assert marks == ["run_1/1/0"]

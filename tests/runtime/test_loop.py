@@ -369,3 +369,18 @@ def test_cancelling_a_run_retires_its_requests_with_the_cause(tmp_path: Path) ->
         assert all(body.startswith("Cancelled: ana: wrong customer") for body in desk.results())
         assert desk.resume().stop == "cancelled"
         assert done == []
+
+
+@pytest.mark.promise("H1", "H2")
+def test_an_argument_cannot_fill_another_ones_place_in_the_effect(tmp_path: Path) -> None:
+    @tool(effect="pays {amount} to {whom}")
+    def transfer(amount: str, whom: str) -> str:
+        """Transfer an amount."""
+        return ""
+
+    script = [call("transfer", amount="{whom}", whom="mallory"), say("ok")]
+    with Desk(tmp_path, script, [transfer]) as desk:
+        (request,) = desk.start().waiting
+        card = desk.do(lambda p: p.show(request))
+        assert card.effect == "pays {whom} to mallory"
+        assert dict(card.arguments) == {"amount": '"{whom}"', "whom": '"mallory"'}

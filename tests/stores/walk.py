@@ -20,7 +20,7 @@ from placet.core.errors import Mistake, Refusal
 from placet.core.evolve import evolve
 from placet.core.state import Call, Executing, Lost, Request, Run, RunOver
 from placet.core.state import Session as State
-from placet.core.values import Occurrence, Recovery, Ruling
+from placet.core.values import CallCode, Occurrence, Recovery, Ruling
 from placet.stores.loading import base_of
 from placet.stores.store import Store
 from tests.stores.build import (
@@ -178,7 +178,10 @@ class Walk:
 
     def read(self) -> c.Command:
         run = self.run()
-        results = ((0, True, "seen"), (1, False, "not seen"))
+        results: tuple[tuple[int, CallCode, str], ...] = (
+            (0, "succeeded", "seen"),
+            (1, "tool_failed", "not seen"),
+        )
         kept = results[: self.random.choice([1, 2])]
         return c.RecordReads(run=run.id, step=run.step, fence=self.fence(run.id), results=kept)
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 import inspect
 import json
 import typing
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from typing import Any, Literal, NewType, TypeVar, overload
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
-from placet.core.canonical import JsonValue
+from placet.core.canonical import JsonValue, canonical
 from placet.core.errors import InvalidDeclaration
 from placet.core.values import EVERY_SURFACE, CallKind, Recovery
 from placet.runtime.declarations import (
@@ -179,23 +181,43 @@ class _Signature:
         self._fields = tuple(fields)
         schema = self._model.model_json_schema(schema_generator=_WithoutTitles)
         schema.pop("title", None)
+        if '"writeOnly": true' in json.dumps(schema):  # SecretStr: frozen, it would be asterisks.
+            raise InvalidDeclaration(
+                "invalid_tool", f"Tool {name}: a type that hides its value cannot be frozen."
+            )
         self.parameters = schema
 
     def validate(self, arguments: Arguments) -> dict[str, JsonValue]:
-        """Give the arguments as they will run: validated, defaults filled in, as JSON (G4)."""
+        """Give the arguments as they will run: validated, defaults filled in, as JSON (G4).
+
+        What is frozen is read again before it runs, and so must be read as what it is: a
+        validator that changes its own answer would have another value run than was shown.
+        """
         try:
-            model = self._model.model_validate_json(json.dumps(dict(arguments)))
+            frozen = _written(self._read(arguments))
+            again = _written(self._read(frozen))
         except ValidationError as error:
             found = [
                 f"{'.'.join(str(part) for part in problem['loc']) or 'arguments'}: {problem['msg']}"
                 for problem in error.errors(include_url=False, include_context=False)
             ]
             raise InvalidArguments("; ".join(found)) from None
-        frozen: dict[str, JsonValue] = model.model_dump(mode="json")
+        if canonical(again) != canonical(frozen):
+            raise InvalidArguments("validated once more, they are other arguments.")
         return frozen
 
+    def _read(self, arguments: Arguments) -> BaseModel:
+        model: BaseModel = self._model.model_validate_json(json.dumps(dict(arguments)))
+        return model
+
     def _values(self, arguments: Arguments) -> dict[str, Any]:
-        model = self._model.model_validate_json(json.dumps(dict(arguments)))
+        """Give frozen arguments as Python values; raises NotDone where they are read otherwise."""
+        try:
+            model = self._read(arguments)
+        except ValidationError as error:
+            raise NotDone("The frozen arguments do not fit the tool any more.") from error
+        if canonical(_written(model)) != canonical(dict(arguments)):
+            raise NotDone("The frozen arguments are read as other ones now.")
         return {name: getattr(model, name) for name in self._fields}
 
     def caller(self, function: Function) -> Callable[[Arguments, str], Awaitable[object]]:
@@ -223,6 +245,35 @@ class _Signature:
             return found
 
         return environment
+
+
+def _written(model: BaseModel) -> dict[str, JsonValue]:
+    """Write a model down so that it can be read again, and each set in the one order."""
+    written = model.model_dump(mode="json", by_alias=True, round_trip=True)
+    kept = [name for name, field in type(model).model_fields.items() if not field.exclude]
+    for field, name in zip(kept, written, strict=True):
+        written[name] = _ordered(getattr(model, field), written[name])
+    return written
+
+
+def _ordered(value: object, written: Any) -> Any:
+    """Give `written` with the items of each set in `value` sorted: theirs differs by process."""
+    match value:
+        case BaseModel():
+            value = {name: getattr(value, name) for name in type(value).model_fields}
+        case _ if is_dataclass(value):
+            value = {field.name: getattr(value, field.name) for field in fields(value)}
+        case _:
+            pass
+    if isinstance(value, Mapping) and isinstance(written, dict) and len(value) == len(written):
+        pairs = zip(value.values(), written.items(), strict=True)
+        return {name: _ordered(each, item) for each, (name, item) in pairs}
+    if not isinstance(value, Collection) or not isinstance(written, list):
+        return written
+    if len(value) != len(written):
+        return written
+    items = [_ordered(each, item) for each, item in zip(value, written, strict=True)]
+    return sorted(items, key=canonical) if isinstance(value, AbstractSet) else items
 
 
 class _WithoutTitles(GenerateJsonSchema):

@@ -15,11 +15,12 @@ from placet.core.card import Card
 from placet.core.commands import Names
 from placet.core.errors import InvalidInput, NotFound
 from placet.core.state import Request
+from placet.opening import open_store, store_path
 from placet.people import People
 from placet.runtime.authority import Authority
 from placet.runtime.engine import Engine
 from placet.runtime.files import instant, record
-from placet.settings import Settings, open_store, store_path
+from placet.settings import Settings
 from placet.stores.store import RequestRow, Store
 
 

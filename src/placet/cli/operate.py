@@ -20,8 +20,9 @@ import click
 from placet.cli.output import Exit, Given, shared
 from placet.core.display import visible
 from placet.core.errors import InvalidInput, PlacetError
+from placet.opening import open_store, store_path
 from placet.runtime.authority import MARK
-from placet.settings import Settings, current_account, open_store, store_path
+from placet.settings import Settings, current_account
 from placet.stores.store import Store
 
 #: How many bytes of an approver token are random.

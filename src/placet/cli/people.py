@@ -14,7 +14,7 @@ from placet.cli.identity import Identity, confirmed, who_decides
 from placet.cli.office import Office, card_document, office
 from placet.cli.output import Given, shared
 from placet.core.canonical import Unreadable, parse_arguments
-from placet.core.card import render_text, status_of
+from placet.core.card import Card, render_text, status_of
 from placet.core.display import visible
 from placet.core.errors import InvalidInput
 from placet.core.state import Open, Request
@@ -119,18 +119,15 @@ def approve_command(
     settings = given.settings()
     who = who_decides(settings, token_file)
 
-    async def decide(desk: Office) -> tuple[dict[str, Any], str]:
+    async def decide(desk: Office, bound: str | None) -> tuple[dict[str, Any], str]:
         row = await desk.engine.find_request(request, session=session)
-        card = await desk.people.card(row)
-        bound = digest
-        if who.via == "terminal" and digest is None and not yes and _waits(row):
-            confirmed("approve", render_text(card))
-            bound = card.digest
         after = await desk.people.approve(row, by=who.name, digest=bound, via=who.via)
         return await _decision(desk, row, after, who, f"approved by {who.name}")
 
     with office(settings) as desk:
-        given.show(*asyncio.run(decide(desk)))
+        asks = who.via == "terminal" and not yes
+        bound = _bound(desk, request, session, digest, word="approve" if asks else "")
+        given.show(*asyncio.run(decide(desk, bound)))
 
 
 @click.command("reject")
@@ -215,20 +212,17 @@ def settle_command(
     settings = given.settings()
     who = who_decides(settings, token_file)
 
-    async def decide(desk: Office) -> tuple[dict[str, Any], str]:
+    async def decide(desk: Office, bound: str | None) -> tuple[dict[str, Any], str]:
         row = await desk.engine.find_request(request, session=session)
-        bound = digest
-        if who.via == "terminal" and digest is None and not yes and _waits(row):
-            card = await desk.people.card(row)
-            confirmed(word, render_text(card))
-            bound = card.digest
         after = await desk.people.settle(
             row, by=who.name, happened=finding, detail=told, digest=bound, via=who.via
         )
         return await _decision(desk, row, after, who, f"settled by {who.name}: {word}")
 
     with office(settings) as desk:
-        given.show(*asyncio.run(decide(desk)))
+        asks = who.via == "terminal" and not yes
+        bound = _bound(desk, request, session, digest, word=word if asks else "")
+        given.show(*asyncio.run(decide(desk, bound)))
 
 
 def _finding(
@@ -279,20 +273,24 @@ def edit_command(
     settings = given.settings()
     who = who_decides(settings, token_file)
 
-    async def decide(desk: Office) -> tuple[dict[str, Any], str]:
+    async def changed_arguments(desk: Office) -> Mapping[str, Any]:
         row = await desk.engine.find_request(request, session=session)
-        new = values if arguments is not None else {**await _stored(desk, row), **values}
-        bound = digest
-        if who.via == "terminal" and digest is None and not yes and _waits(row):
-            card = await desk.people.card(row)
-            confirmed("edit", f"{render_text(card)}\n{_shown('new arguments', new)}")
-            bound = card.digest
+        return values if arguments is not None else {**await _stored(desk, row), **values}
+
+    async def decide(
+        desk: Office, new: Mapping[str, Any], bound: str | None
+    ) -> tuple[dict[str, Any], str]:
+        row = await desk.engine.find_request(request, session=session)
         after = await desk.people.edit(row, by=who.name, arguments=new, digest=bound, via=who.via)
         return await _decision(desk, row, after, who, f"edited by {who.name}")
 
     with opened(settings, app) as placet:
         desk = Office(engine=placet.engine, people=placet.people)
-        given.show(*asyncio.run(decide(desk)))
+        new = asyncio.run(changed_arguments(desk))
+        asks = who.via == "terminal" and not yes
+        more = _shown("new arguments", new)
+        bound = _bound(desk, request, session, digest, word="edit" if asks else "", more=more)
+        given.show(*asyncio.run(decide(desk, new, bound)))
 
 
 async def _stored(desk: Office, row: RequestRow) -> Mapping[str, Any]:
@@ -345,11 +343,35 @@ def _shown(title: str, arguments: Mapping[str, Any]) -> str:
     return "\n".join([f"  {title}", *lines])
 
 
-# --- what a decision says ---------------------------------------------------------------------
+# --- what was shown, and what a decision says --------------------------------------------------
 
 
-def _waits(row: RequestRow) -> bool:
-    return isinstance(row.request.state, Open)
+def _bound(
+    desk: Office,
+    request: str,
+    session: str | None,
+    digest: str | None,
+    *,
+    word: str,
+    more: str = "",
+) -> str | None:
+    """Give the digest that a decision is bound to: the one quoted, or that of the card shown.
+
+    Where there is a `word`, a request that waits is shown, and exactly that must be typed.
+    """
+    # The question is asked outside of the event loop, in which an interrupt would not end it.
+    if digest is not None or not word:
+        return digest
+
+    async def look() -> tuple[RequestRow, Card]:
+        row = await desk.engine.find_request(request, session=session)
+        return row, await desk.people.card(row)
+
+    row, card = asyncio.run(look())
+    if not isinstance(row.request.state, Open):
+        return None
+    confirmed(word, "\n".join(part for part in (render_text(card), more) if part))
+    return card.digest
 
 
 async def _decision(

@@ -197,7 +197,7 @@ class RecordReads:
     run: str
     step: int
     fence: int | None
-    results: tuple[tuple[int, bool, str], ...]
+    results: tuple[tuple[int, CallCode, str], ...]
 
     def names(self) -> Names:
         """Name the step."""

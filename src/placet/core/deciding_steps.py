@@ -233,6 +233,10 @@ def ask(
     frozen = so_far.call(call.draft.at)
     request = short_id("rq", frozen.digest)
     if request in so_far.state.requests:
+        raise Conflict(
+            "digest_reused", "A new version needs a salt of its own (G3).", request_id=request
+        )
+    if request in so_far.state.requests:
         raise InvalidInput(
             "salt_reused",
             "Each version of an action has a salt of its own (G3).",
@@ -275,7 +279,7 @@ def grounds(display: Display, reason: str) -> str:
 def record_reads(so_far: Unfolding, command: c.RecordReads) -> None:
     """Give each declared read of a step its result."""
     so_far.driven_by(command.run, command.fence)
-    for index, ok, told in command.results:
+    for index, code, told in command.results:
         call = so_far.call(Occurrence(command.run, command.step, index))
         if not call.open:
             continue
@@ -283,5 +287,5 @@ def record_reads(so_far: Unfolding, command: c.RecordReads) -> None:
             raise Refusal(
                 "not_a_read", "Only a read that is allowed has no intent.", call=str(call.at)
             )
-        so_far.end_call(call.at, "succeeded" if ok else "tool_failed", so_far.text(told))
+        so_far.end_call(call.at, code, so_far.text(told))
     so_far.finish_if_idle(command.run)

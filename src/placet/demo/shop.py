@@ -1,31 +1,24 @@
 """The demonstration's shop: a support agent that looks orders up and issues refunds.
 
-The ledger is a real database of its own, in which each payment is a row. It refuses no payment:
-if a refund were paid twice, it would be there twice.
+The model is reached over HTTP, by the name and the address in SHOP_MODEL and SHOP_MODEL_URL.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import sqlite3
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from placet import Agent, IdempotencyKey, OpenAIModel, Placet, tool
-
-LEDGER = "ledger.db"
+from placet import Agent, IdempotencyKey, OpenAIModel, Placet, PlacetError, tool
+from placet.demo.ledger import LEDGER, SLOW_BANK, pay
 
 #: Who writes to the shop, where nobody else is named.
 CUSTOMER = "mia"
 
-#: Set to have the bank take so long to answer that a process can be killed meanwhile.
-SLOW_BANK = "SHOP_SLOW_BANK"
 _SLOW_SECONDS = 60
 
 INSTRUCTIONS = """\
@@ -41,15 +34,6 @@ _ORDERS = {
     "A-1003": ("1 milk jug", "129.00"),
     "A-1004": ("1 coffee grinder", "129.00"),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Payment:
-    """One row of the ledger."""
-
-    order_id: str
-    amount: str
-    key: str
 
 
 @tool(reads_only=True)
@@ -72,27 +56,6 @@ def issue_refund(order_id: str, amount: Decimal, *, key: IdempotencyKey) -> str:
     if os.environ.get(SLOW_BANK):
         time.sleep(_SLOW_SECONDS)
     return f"Refunded {amount} USD for order {order_id}."
-
-
-def pay(ledger: Path, order_id: str, amount: Decimal, key: str) -> None:
-    """Write a payment into the ledger."""
-    with closing(sqlite3.connect(ledger)) as connection, connection:
-        connection.execute("CREATE TABLE IF NOT EXISTS payment (order_id, amount, key)")
-        connection.execute("INSERT INTO payment VALUES (?, ?, ?)", (order_id, str(amount), key))
-
-
-def payments(ledger: Path, order_id: str = "") -> list[Payment]:
-    """Read the payments for an order, or all of them."""
-    if not ledger.exists():
-        return []
-    with closing(sqlite3.connect(f"file:{ledger}?mode=ro", uri=True)) as connection:
-        table = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'payment'").fetchone()
-        if table is None:
-            return []
-        rows = connection.execute(
-            "SELECT order_id, amount, key FROM payment WHERE ? IN ('', order_id)", (order_id,)
-        )
-        return [Payment(order_id=row[0], amount=row[1], key=row[2]) for row in rows]
 
 
 def model() -> OpenAIModel:
@@ -123,9 +86,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     orders: list[str] = parser.parse_args(argv).orders
     with Placet.open(agents=[app]) as placet:
         for order in orders:
-            result = placet.run_sync(
-                app, complaint(order), session=f"order-{order}", requester=CUSTOMER
-            )
+            try:
+                result = placet.run_sync(
+                    app, complaint(order), session=f"order-{order}", requester=CUSTOMER
+                )
+            except PlacetError as error:
+                sys.exit(f"{order}: {error}")
             waiting = ", ".join(result.waiting)
             said = f"waits for a person to decide {waiting}" if waiting else f"is over: {result}"
             sys.stdout.write(f"{order}: {result.run_id} {said}\n")

@@ -23,7 +23,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import IO
 
-from placet.demo import shop
+from placet.demo import ledger
 
 APPROVERS = ("ana", "ben")
 APP = "placet.demo.shop:app"
@@ -115,7 +115,7 @@ class Stage:
     @property
     def ledger(self) -> Path:
         """Name the ledger's file."""
-        return self.place / shop.LEDGER
+        return self.place / ledger.LEDGER
 
     # --- processes ----------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class Stage:
         if not self.stands_in:
             return
         serving = self.start("placet.demo.model_server", reads=True)
-        self.environment["SHOP_MODEL_URL"] = self.line_of(serving)
+        self.environment["SHOP_MODEL_URL"] = self.line_of(serving, "http://")
 
     def close(self) -> None:
         """End every process that still runs."""
@@ -150,16 +150,17 @@ class Stage:
         self.started.append(process)
         return process
 
-    def line_of(self, process: subprocess.Popen[str]) -> str:
-        """Give the next line that a process writes; raises NotAsTold where none comes in time."""
+    def line_of(self, process: subprocess.Popen[str], start: str) -> str:
+        """Give the next line that a process writes; raises NotAsTold where it starts otherwise."""
         given_up = threading.Timer(PATIENCE_SECONDS, process.kill)
         given_up.start()
         try:
             line = _output(process).readline()
         finally:
             given_up.cancel()
-        if not line.endswith("\n"):
-            raise NotAsTold(f"the process {process.args!r} ended or said nothing: {line}")
+        if not line.startswith(start):
+            process.kill()
+            raise NotAsTold(f"a process said:\n{line}{_output(process).read()}")
         return line.strip()
 
     def placet(
@@ -226,20 +227,20 @@ class Stage:
     def await_payment(self, order_id: str, process: subprocess.Popen[str]) -> None:
         """Wait until the ledger holds a payment for an order; raises NotAsTold."""
         until = time.monotonic() + PATIENCE_SECONDS
-        while not shop.payments(self.ledger, order_id):
+        while not ledger.payments(self.ledger, order_id):
             if process.poll() is not None or time.monotonic() > until:
                 raise NotAsTold(f"nothing was paid for {order_id}")
             time.sleep(0.02)
 
     def paid(self, order_id: str, amounts: Sequence[str], told: str) -> None:
         """Hold the ledger against the amounts told, each paid once; raises NotAsTold."""
-        rows = shop.payments(self.ledger, order_id)
+        rows = ledger.payments(self.ledger, order_id)
         found = [Decimal(row.amount) for row in rows]
         check(found == [Decimal(amount) for amount in amounts], f"Ledger: {told}", but=rows)
 
     def whole_ledger(self, orders: Sequence[str], told: str) -> None:
         """Hold the whole ledger against the orders told; raises NotAsTold."""
-        rows = shop.payments(self.ledger)
+        rows = ledger.payments(self.ledger)
         check([row.order_id for row in rows] == list(orders), f"Ledger: {told}", but=rows)
         for row in rows:
             say(f"{row.order_id}  {row.amount}", indent=4)

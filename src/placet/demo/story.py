@@ -6,6 +6,7 @@ Each part checks what it tells, so that a story that was told to its end is true
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import io
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from placet.demo import shop
+from placet.demo.ledger import SLOW_BANK
 from placet.demo.stage import (
     DONE,
     REFUSED,
@@ -53,7 +54,7 @@ def the_shop_is_killed(stage: Stage) -> list[Waiting]:
     process = stage.start("placet.demo.shop", *ORDERS)
     waiting = []
     for order in ORDERS:
-        line = Ended(code=0, output=stage.line_of(process))
+        line = Ended(code=0, output=stage.line_of(process, order))
         say(line.output, indent=4)
         waiting.append(Waiting(order=order, run=line.find(_RUN), request=line.find(_REQUEST)))
     stage.kill(process, "Process A was killed (SIGKILL) while its runs waited.")
@@ -119,9 +120,9 @@ def a_crash_in_the_refund(stage: Stage, waiting: Waiting) -> None:
     amount = amount_of(stage.placet("approve", request, by="ana"))
     say()
     say(f"$ placet resume {run}")
-    stage.environment[shop.SLOW_BANK] = "1"
+    stage.environment[SLOW_BANK] = "1"
     process = stage.start("placet", "resume", run)
-    del stage.environment[shop.SLOW_BANK]
+    del stage.environment[SLOW_BANK]
     stage.await_payment(waiting.order, process)
     stage.kill(process, "It was killed (SIGKILL) after it paid, before it wrote that down.")
     asked = stage.placet("resume", run, expect=WAITING)
@@ -181,6 +182,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--base-url", default="", help="where that model is served")
     parser.add_argument("--directory", type=Path, help="where to play; by default a new one")
     given = parser.parse_args(argv)
+    if importlib.util.find_spec("openai") is None:
+        sys.stderr.write("The shop's agent needs: pip install 'placet[openai]'\n")
+        return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     place = given.directory or Path(tempfile.mkdtemp(prefix="placet-demo-"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -57,6 +57,12 @@ def inside_tool(call: str) -> Iterator[None]:
             _bodies.remove(call)
             if not _bodies:
                 os.environ.pop(MARK, None)
+
+
+def still_inside() -> AbstractContextManager[None]:
+    """Keep the mark of the context for as long as this lasts, which may be longer than its call."""
+    call = _inside.get()
+    return inside_tool(call) if call else nullcontext()
 
 
 def refuse_inside_tool() -> None:

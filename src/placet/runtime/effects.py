@@ -12,6 +12,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from copy import deepcopy
+from datetime import timedelta
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -26,8 +28,12 @@ from placet.runtime.declarations import (
     ProbeAnswer,
     Unsure,
 )
+from placet.runtime.threads import in_thread, without_exit
 
 Outcome = Succeeded | Failed | Unknown
+
+#: How long a tool may take to read its environment.
+ENVIRONMENT_LASTS = timedelta(seconds=30)
 
 #: Errors of well-known clients that leave open whether the other side acted, by qualified name.
 LOST_CONNECTIONS = frozenset(
@@ -99,12 +105,22 @@ async def _entered(body: Callable[[], Awaitable[object]], call: str) -> object:
             raise _EndedFromOutside(described(ended)) from None
 
 
+async def environment_of(tool: Declaration, arguments: Arguments) -> str:
+    """Read what a tool reads of the world (G13); raises what that raises, and TimeoutError."""
+    read = tool.environment
+    if read is None:
+        return ""
+    shown = deepcopy(dict(arguments))
+    reading = in_thread(without_exit(lambda: read(shown)), name=f"environment of {tool.name}")
+    return await asyncio.wait_for(reading, ENVIRONMENT_LASTS.total_seconds())
+
+
 def judged(error: BaseException, tool: Declaration) -> Failed | Unknown:
     """Say what a body that raised tells about the world."""
     if isinstance(error, tool.not_done):
         return Failed(error=described(error), not_done=True)
     if isinstance(error, _EndedFromOutside) or not isinstance(error, Exception):
-        return Unknown(cause=f"it was ended from outside: {error}")
+        return Unknown(cause=f"it was ended from outside: {_text(error)}")
     if any(_is_lost_connection(cause) for cause in _with_causes(error)):
         return Unknown(cause=f"the connection was lost: {described(error)}")
     return Failed(error=described(error))
@@ -112,8 +128,16 @@ def judged(error: BaseException, tool: Declaration) -> Failed | Unknown:
 
 def described(error: BaseException) -> str:
     """Describe an error in one line: its type, and its text where it has one."""
-    text = str(error)
+    text = _text(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _text(value: object) -> str:
+    """Give a value's own text; a value that fails to give one has none."""
+    try:
+        return "".join(str(value))
+    except BaseException:  # noqa: BLE001  # The body is over, and its outcome must not be lost.
+        return ""
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
@@ -147,8 +171,8 @@ def _is_lost_connection(error: BaseException) -> bool:
 def text_of(result: Any) -> str:
     """Give a body's result as the text that the model reads."""
     if isinstance(result, str):
-        return result
+        return str.__str__(result)  # Of a kind of its own, it might do anything when written down.
     try:
         return json.dumps(result, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):
-        return str(type(result))
+    except BaseException:  # noqa: BLE001  # The body returned, and its outcome must not be lost.
+        return f"(a result of type {type(result).__name__} that cannot be written down)"

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import secrets
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from placet.core import commands as c
 from placet.core import wording
-from placet.core.canonical import JsonValue, Unreadable, call_key, canonical, parse_arguments
+from placet.core.canonical import JsonValue, Unreadable, call_key, parse_arguments
 from placet.core.errors import Conflict, InvalidInput, NotFound, StaleHolder
 from placet.core.events import AttemptBegun
 from placet.core.state import Call, Executing, Lost, Request
 from placet.core.values import (
-    Ask,
+    Allow,
     CallCode,
     Display,
     Draft,
@@ -33,11 +33,13 @@ from placet.core.values import (
 )
 from placet.runtime.authority import Authority
 from placet.runtime.declarations import Declaration, Happened, InvalidArguments, NotHappened, Unsure
-from placet.runtime.effects import Outcome, attempt, described, probe, text_of
+from placet.runtime.effects import Outcome, attempt, described, environment_of, probe, text_of
 from placet.runtime.engine import Engine
-from placet.runtime.processes import is_gone, this_process
+from placet.runtime.processes import awake, is_gone, this_process
 from placet.runtime.rulings import rule
 from placet.stores.store import Answer
+
+_PLACE = re.compile(r"\{(\w+)\}")
 
 #: How old the reading of a lease, made in the intent's own transaction, may be when the body is
 #: entered. It is far less than any lease lasts.
@@ -148,16 +150,14 @@ class Gate:
         frozen: dict[str, JsonValue] | str
         environment = ""
         try:
-            frozen = tool.validate(parse_arguments(call.arguments))
-            canonical(frozen)
+            frozen = parse_arguments(tool.validate(parse_arguments(call.arguments)))
             key = call_key(call.name, frozen)
-            if tool.environment is not None:
-                environment = tool.environment(frozen)
+            environment = await environment_of(tool, frozen)
         except Unreadable:
             frozen = call.arguments
         except InvalidArguments as error:
             return _unsound(at, call, key, "invalid_arguments", str(error))
-        except Exception as error:  # noqa: BLE001  # Ends in fail-closed: nothing runs.
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # Fails closed: nothing runs.
             told = wording.unstable([f"its fingerprint could not be read: {described(error)}"])
             return _unsound(at, call, key, "environment_unstable", told)
         approvers = self._authority.approvers if self._toolbox.asks else ()
@@ -166,7 +166,7 @@ class Gate:
                 tenant=self._engine.tenant,
                 session=session,
                 at=at,
-                tool_call_id=call.id,
+                tool_call_id=_digestible(call.id),
                 tool=tool.name,
                 tool_fingerprint=tool.fingerprint,
                 arguments=frozen,
@@ -193,14 +193,14 @@ class Gate:
         it.
         """
         call, stored = await self._frozen(session, at)
-        asked_at = time.monotonic()
+        asked_at = awake()
         begun = await self._begin(session, call, stored, fence=fence)
         intent = next((e for e in begun.events if isinstance(e, AttemptBegun)), None)
         if intent is None:
             return begun
         tool = self._toolbox.tools[call.tool]
         assert isinstance(stored.arguments, Mapping), "what cannot be read is never approved"
-        if time.monotonic() - asked_at > STALE_AFTER.total_seconds():
+        if awake() - asked_at > STALE_AFTER.total_seconds():
             await self._still_mine(session, at, intent)
         outcome = await attempt(tool, stored.arguments, intent.key, call=str(at))
         return await self._conclude(session, intent, await self._noted(session, call, outcome))
@@ -216,20 +216,21 @@ class Gate:
             c.RecordReads(run=first.run, step=first.step, fence=fence, results=tuple(results)),
         )
 
-    async def _read(self, session: str, at: Occurrence) -> tuple[int, bool, str]:
+    async def _read(self, session: str, at: Occurrence) -> tuple[int, CallCode, str]:
         call, stored = await self._frozen(session, at)
         tool = self._toolbox.tools.get(call.tool)
         today = await self._today(session, call, stored)
-        if tool is None or isinstance(today, c.Unsound) or isinstance(today.ruling, Ask):
-            return at.index, False, wording.interrupted("the tool is declared otherwise now.")
+        if tool is None or isinstance(today, c.Unsound) or not _still_a_read(call, today):
+            told = wording.interrupted("the tool is declared otherwise now.")
+            return at.index, "interrupted", told
         assert isinstance(stored.arguments, Mapping), "what cannot be read is never allowed"
         match await attempt(tool, stored.arguments, "", call=str(at)):
             case c.Succeeded(told=told):
-                return at.index, True, told
+                return at.index, "succeeded", told
             case c.Failed(error=error):
-                return at.index, False, wording.failed(error, not_done=True, attempts=1)
+                return at.index, "tool_failed", wording.failed(error, not_done=True, attempts=1)
             case c.Unknown(cause=cause):
-                return at.index, False, wording.failed(cause, not_done=True, attempts=1)
+                return at.index, "tool_failed", wording.failed(cause, not_done=True, attempts=1)
 
     async def recover(self, session: str, at: Occurrence, *, fence: int | None = None) -> Answer:
         """Take a lost attempt from its holder; what then follows is retry, probe or a person."""
@@ -247,6 +248,8 @@ class Gate:
         """Ask the tool's probe what became of a lost attempt, and record its answer (D4)."""
         call, stored = await self._frozen(session, at)
         tool = self._toolbox.tools.get(call.tool)
+        # Seen before the probe looks: a body that is gone only after may have acted in between.
+        body_gone = isinstance(call.state, Lost) and is_gone(call.state.holder)
         happened: bool | None = None
         told = ""
         if tool is not None and isinstance(stored.arguments, Mapping):
@@ -258,7 +261,6 @@ class Gate:
                     happened = False
                 case Unsure():
                     happened = None
-        body_gone = isinstance(call.state, Lost) and is_gone(call.state.holder)
         return await self._engine.execute(
             session,
             c.Probed(
@@ -312,7 +314,9 @@ class Gate:
         state = await self._engine.session(session, c.Names(steps=((at.run, at.step),)))
         call, run = state.calls[at], state.runs[at.run]
         held = isinstance(call.state, Executing) and call.state.fence == intent.fence
-        if not held or run.fence != intent.fence or state.now >= intent.until:
+        # A hosted run's fence is each action's own, and grows with the next one's intent.
+        passed = run.kind == "driven" and run.fence != intent.fence
+        if not held or passed or state.now >= intent.until:
             raise StaleHolder(
                 "stale_attempt", "The attempt passed to another before it began.", call=str(at)
             )
@@ -340,9 +344,26 @@ class Gate:
             return self._engine.execute_now(session, command)
 
 
+def _still_a_read(call: Call, today: c.Sound) -> bool:
+    """Say whether what was proposed as a read that policy allows is that still (G1)."""
+    same = (call.kind, call.call_key, call.tool_fingerprint)
+    now = (today.kind, today.call_key, today.draft.tool_fingerprint)
+    return same == now and isinstance(today.ruling, Allow)
+
+
+def _digestible(id_: str) -> str:
+    """Give a provider's call id with what has no UTF-8, and so no digest, written out."""
+    return id_.encode("utf-8", "backslashreplace").decode()
+
+
 def _unsound(at: Occurrence, call: ToolCall, key: str, code: CallCode, detail: str) -> c.Unsound:
     return c.Unsound(
-        at=at, tool_call_id=call.id, tool=call.name, call_key=key, code=code, detail=detail
+        at=at,
+        tool_call_id=_digestible(call.id),
+        tool=call.name,
+        call_key=key,
+        code=code,
+        detail=detail,
     )
 
 
@@ -350,11 +371,12 @@ def _effect(tool: Declaration, arguments: Mapping[str, JsonValue] | str) -> str:
     """Fill a tool's effect with its arguments, each visible as it is (H2)."""
     if isinstance(arguments, str):
         return tool.effect
-    effect = tool.effect
-    for name, value in arguments.items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        effect = effect.replace("{" + name + "}", text)
-    return effect
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in arguments.items()
+    }
+    # In one pass, so that what an argument holds is never filled in itself.
+    return _PLACE.sub(lambda place: texts.get(place[1], place[0]), tool.effect)
 
 
 def _held_against_digest(call: Call, body: str) -> Draft:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import time
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,12 @@ def this_process() -> Holder:
     """Name the calling process."""
     host, boot = _host()
     return Holder(host=host, boot=boot, pid=os.getpid(), started=_started(os.getpid()) or "")
+
+
+def awake() -> float:
+    """Give seconds of a clock that nobody sets and that goes on while the machine sleeps."""
+    boot_clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot_clock is None else time.clock_gettime(boot_clock)
 
 
 def is_gone(holder: Holder) -> bool:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from copy import deepcopy
 from datetime import timedelta
 
 from placet.core.canonical import JsonValue
 from placet.core.values import Allow, Ask, Needs, Ruling
 from placet.runtime.declarations import Declaration
-from placet.runtime.threads import in_thread
+from placet.runtime.threads import in_thread, without_exit
 
 #: How long an approval function may take before its silence means ask.
 APPROVAL_FUNCTION_LASTS = timedelta(seconds=5)
@@ -45,9 +46,13 @@ async def _reason_to_ask(tool: Declaration, arguments: Mapping[str, JsonValue] |
     if tool.approval == "always":
         return "the tool always asks"
     asks = tool.approval
+    shown = deepcopy(dict(arguments))  # Whatever it does to them, the frozen ones stay as they are.
     try:
         answer: object = await asyncio.wait_for(
-            in_thread(lambda: asks(dict(arguments)), name=f"approval of {tool.name}"),
+            in_thread(
+                without_exit(lambda: asks(shown)),
+                name=f"approval of {tool.name}",
+            ),
             APPROVAL_FUNCTION_LASTS.total_seconds(),
         )
     except Exception as error:  # noqa: BLE001  # Ends in fail-closed: whatever went wrong, a person is asked.

@@ -1,7 +1,7 @@
 """Calling a synchronous function from async code, in a daemon thread of its own.
 
 A pool's threads are waited for when the interpreter ends; a tool that hangs would keep the process
-from ever ending. These are left behind.
+from ever ending. These are left behind, and keep the mark of the tool that they run for (G10).
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from placet.runtime.authority import still_inside
+
 T = TypeVar("T")
+
+
+def _marked(function: Callable[[], T]) -> T:
+    with still_inside():
+        return function()
 
 
 async def in_thread(function: Callable[[], T], *, name: str) -> T:
@@ -33,7 +40,7 @@ async def in_thread(function: Callable[[], T], *, name: str) -> T:
         result: T | None = None
         error: BaseException | None = None
         try:
-            result = context.run(function)
+            result = context.run(_marked, function)
         except StopIteration as stop:  # A future cannot carry one.
             error = RuntimeError(f"StopIteration: {stop}")
         except BaseException as raised:  # noqa: BLE001  # Carried to who awaits, not handled here.
@@ -43,3 +50,19 @@ async def in_thread(function: Callable[[], T], *, name: str) -> T:
 
     threading.Thread(target=call, name=name, daemon=True).start()
     return await done
+
+
+def without_exit(function: Callable[[], T]) -> Callable[[], T]:
+    """Give `function` with any exit or interrupt that it raises as an error.
+
+    An event loop lets those two through to its own end, and a function that is only asked
+    something shall not end the process.
+    """
+
+    def called() -> T:
+        try:
+            return function()
+        except (KeyboardInterrupt, SystemExit) as ended:
+            raise RuntimeError(f"it ended with {type(ended).__name__}") from None
+
+    return called

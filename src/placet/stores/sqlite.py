@@ -116,14 +116,17 @@ class SqliteStore:
         row = self._row("payload", tenant, session, bytes.fromhex(ref)) if _is_hex(ref) else None
         if row is None:
             raise NotFound("payload_not_found", "There is no such text.", ref=ref, session=session)
-        return text_of(row[0])
+        with placet_errors(self.path):
+            return text_of(row[0])
 
     def transcript(self, tenant: str, session: str, run: str) -> Sequence[EntryRow]:
         """Give a run's entries by (step, index)."""
-        return [
-            EntryRow(run=run, step=step, index=index, kind=kind, body=text_of(body))
-            for step, index, kind, body in self._rows("transcript", tenant, session, run)
-        ]
+        rows = self._rows("transcript", tenant, session, run)
+        with placet_errors(self.path):
+            return [
+                EntryRow(run=run, step=step, index=index, kind=kind, body=text_of(body))
+                for step, index, kind, body in rows
+            ]
 
     def events(self, tenant: str, session: str, *, after: int = 0) -> Iterator[Recorded]:
         """Give the event log from seq `after` + 1 on (the first event has seq 1)."""

@@ -24,10 +24,10 @@ _FILE_MODE = 0o600
 _STATEMENTS_KEPT = 256
 
 #: How many pages the log may hold before a commit carries them over into the database.
-_PAGES_BETWEEN_CHECKPOINTS = 2_000
+_PAGES_BETWEEN_CHECKPOINTS = 1_000
 
 #: Texts of a few kilobytes fill such pages better than those of SQLite's own 4 KB.
-_PAGE_BYTES = 8_192
+PAGE_BYTES = 8_192
 
 _NAME = re.compile(r"^-- name: (\w+)\n(?:--.*\n)+", re.MULTILINE)
 _OLDEST_READER = re.compile(r"^-- oldest_reader: (\d+)$", re.MULTILINE)
@@ -226,7 +226,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     """Bring a database up to this program's version; raises StoreTrouble or sqlite3.Error."""
     if _version(connection, path) >= VERSION:
         return
-    connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")  # Of a file that is still empty.
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # Of a file that is still empty.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from placet.core.codec import (
+    UnreadableValue,
     chain_hash,
     decode,
     decode_event,
@@ -28,6 +30,10 @@ from placet.core.state import Call, No, Request, Run, RunOver, Session
 from placet.core.work import wake_at
 from placet.stores.loading import Base, base_of, load_open
 from placet.stores.sqlite_opening import SQL
+
+#: From this size on a text is compressed: below, it would cost more time than it saves.
+COMPRESSED_FROM_BYTES = 1_024
+_COMPRESSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,17 +167,28 @@ def _write_beside(
 
 
 def _storable(body: str) -> str | bytes:
-    """Give a text as it can be stored: one with lone surrogates, which has no UTF-8, as bytes."""
+    """Give a text as it is stored: a short one as it is, a long one compressed.
+
+    What has lone surrogates has no UTF-8, and is kept as bytes whatever its length.
+    """
     try:
-        body.encode()
+        data = body.encode()
     except UnicodeEncodeError:
-        return body.encode("utf-8", "surrogatepass")
-    return body
+        data = body.encode("utf-8", "surrogatepass")
+    else:
+        if len(data) < COMPRESSED_FROM_BYTES:
+            return body
+    return zlib.compress(data, _COMPRESSION)
 
 
 def text_of(stored: str | bytes) -> str:
     """Give back a text that `_storable` made storable."""
-    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
+    if isinstance(stored, str):
+        return stored
+    try:
+        return zlib.decompress(stored).decode("utf-8", "surrogatepass")
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise UnreadableValue(f"a stored text: {error}") from error
 
 
 def _write_runs(

@@ -83,7 +83,7 @@ CREATE TABLE events (
 CREATE UNIQUE INDEX events_of_command ON events (tenant, session, command_id)
     WHERE command_id <> '';
 
--- A body that holds lone surrogates, which no UTF-8 has, is a blob.
+-- A body that is long is compressed (zlib), and then a blob; so is one that has no UTF-8.
 CREATE TABLE payloads (
     tenant TEXT NOT NULL,
     session TEXT NOT NULL,

@@ -9,7 +9,7 @@ WHERE tenant = ? AND session = ? AND active = 1;
 
 -- name: open_calls
 -- The calls of a session that have no result yet.
-SELECT value FROM calls WHERE tenant = ? AND session = ? AND open = 1;
+SELECT value FROM calls INDEXED BY calls_open WHERE tenant = ? AND session = ? AND open = 1;
 
 -- name: pending_requests
 -- The requests of a session that still wait.

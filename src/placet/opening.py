@@ -1,0 +1,28 @@
+"""Opening the store that the settings name: one URL, one kind of store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from placet.core.errors import InvalidSetting
+from placet.stores.store import Store
+
+
+def store_path(url: str) -> Path:
+    """Give the file that a `sqlite:///` URL names; raises InvalidSetting."""
+    scheme, separator, path = url.partition(":///")
+    if scheme != "sqlite" or not separator or not path:
+        raise InvalidSetting(
+            "setting_invalid",
+            f"The store {url!r} cannot be opened.",
+            hint="Name a file as sqlite:///placet.db, or sqlite:////absolute/path.db.",
+        )
+    return Path(path)
+
+
+def open_store(url: str) -> Store:
+    """Open the store that a URL names; raises InvalidSetting or StoreTrouble."""
+    path = store_path(url)
+    from placet.stores.sqlite import SqliteStore  # Lazily: other URLs will name other stores.
+
+    return SqliteStore(path)

@@ -1,0 +1,339 @@
+"""Who may decide at the command line, and by which words: real processes, a real terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from placet.settings import current_account
+from tests.cli.place import TOKENS, Place
+
+ME = current_account()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path, "ana", "ben", ME)
+
+
+# --- who ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.promise("G10")
+def test_without_a_terminal_and_without_a_token_nobody_decides(place: Place) -> None:
+    run, request = place.waiting()
+
+    for words in (
+        ("approve", request, "--yes"),
+        ("reject", request, "--reason", "no"),
+        ("edit", request, "--set", "amount=1", "--yes"),
+        ("withdraw", request),
+        ("settle", request, "--abandon", "--yes"),
+    ):
+        refused = place.placet(*words, "--json")
+        assert (refused.code, refused.error["code"]) == (4, "no_identity")
+    assert place.status(request) == "waiting"
+    assert place.placet("resume", run).code == 10
+    assert place.effects == []
+
+
+@pytest.mark.promise("G10")
+@pytest.mark.conformance(2)
+def test_with_a_token_its_holder_decides_and_another_process_carries_on(place: Place) -> None:
+    run, request = place.waiting()
+
+    approved = place.placet("approve", request, "--json", by="ana")
+    carried_on = place.placet("resume", run, "--json")
+
+    assert (approved.code, approved.document["by"], approved.document["via"]) == (0, "ana", "token")
+    assert approved.document["votes"] == ["ana"]
+    assert (carried_on.code, carried_on.document["stop"]) == (0, "final")
+    assert place.effects == ["refund A-1 129"]
+    assert place.status(request) == "spent"
+
+
+@pytest.mark.promise("G10")
+def test_a_token_that_is_nobodys_decides_nothing_even_at_a_terminal(place: Place) -> None:
+    _, request = place.waiting()
+
+    refused = place.at_terminal("approve", request, "--yes", by="a guess")
+
+    assert refused.code == 4
+    assert "[unknown_token]" in refused.err
+    assert place.status(request) == "waiting"
+
+
+@pytest.mark.promise("G10")
+def test_a_token_wins_over_the_terminal(place: Place) -> None:
+    _, request = place.waiting()
+
+    approved = place.at_terminal("approve", request, "--json", by="ben")
+
+    assert approved.code == 0, approved
+    assert (approved.document["by"], approved.document["via"]) == ("ben", "token")
+
+
+@pytest.mark.promise("G10")
+def test_a_token_of_one_who_is_no_approver_decides_nothing(place: Place) -> None:
+    _, request = place.waiting()
+
+    refused = place.placet("approve", request, "--json", by="mallory")
+
+    assert (refused.code, refused.error["code"]) == (4, "not_an_approver")
+    assert place.status(request) == "waiting"
+
+
+def test_a_token_can_come_from_a_file(place: Place) -> None:
+    _, request = place.waiting()
+    file = place.write("token", TOKENS["ana"])
+    empty = place.write("empty", "")
+
+    refused = place.placet("approve", request, "--token-file", str(empty), "--json", by="ana")
+    approved = place.placet("approve", request, "--token-file", str(file), "--json")
+
+    assert (refused.code, refused.error["code"]) == (2, "invalid_token_file")
+    assert approved.document["by"] == "ana"
+
+
+@pytest.mark.promise("G10")
+def test_under_the_mark_of_a_tool_nobody_decides(place: Place) -> None:
+    run, request = place.waiting()
+    mark = {"PLACET_INSIDE_TOOL": "run_x/1/0"}
+
+    with_token = place.placet("approve", request, "--json", by="ana", **mark)
+    at_terminal = place.at_terminal("approve", request, "--json", typed="approve\n", **mark)
+
+    for refused in (with_token, at_terminal):
+        assert (refused.code, refused.error["code"]) == (4, "inside_tool")
+    assert place.placet("cancel", run, **mark).code == 4
+    assert place.placet("resume", run, **mark).code == 4
+    assert place.status(request) == "waiting"
+
+
+@pytest.mark.promise("G10")
+def test_what_a_tool_starts_cannot_decide(place: Place) -> None:
+    told = place.placet("run", "--agent", "sly", "--json", "go", by="ana")
+
+    assert told.code == 0, told
+    assert told.document["answer"].startswith("Done: 4 ")
+    assert "[inside_tool" in told.document["answer"]
+
+
+@pytest.mark.parametrize("option", ["--by", "--as", "--user"])
+def test_no_option_lets_one_name_oneself(place: Place, option: str) -> None:
+    refused = place.placet("approve", "rq_x", option, "ana")
+
+    assert refused.code == 2
+    assert "No such option" in refused.err
+
+
+# --- by which words -------------------------------------------------------------------------------
+
+
+@pytest.mark.promise("G10", "H5")
+def test_at_a_terminal_the_card_is_shown_and_the_exact_word_approves(place: Place) -> None:
+    _, request = place.waiting()
+
+    approved = place.at_terminal("approve", request, "--json", typed="approve\n")
+
+    assert approved.code == 0, approved
+    assert (approved.document["by"], approved.document["via"]) == (ME, "terminal")
+    assert f"Approval request {request}" in approved.err
+    assert "amount = 129" in approved.err
+    assert approved.document["action_digest"] in approved.err
+
+
+@pytest.mark.promise("H5")
+@pytest.mark.conformance(35)
+@pytest.mark.parametrize(
+    "typed", ["\n", "yes\n", "y\n", "APPROVE\n", "approve it\n", " approve\n", "ok\n", "\x04"]
+)
+def test_anything_but_the_exact_word_decides_nothing(place: Place, typed: str) -> None:
+    _, request = place.waiting()
+
+    left = place.at_terminal("approve", request, "--json", typed=typed)
+
+    assert (left.code, left.error["code"]) == (2, "not_confirmed")
+    assert place.status(request) == "waiting"
+
+
+@pytest.mark.promise("H5")
+@pytest.mark.conformance(35)
+def test_an_interrupted_question_decides_nothing(place: Place) -> None:
+    _, request = place.waiting()
+
+    left = place.interrupted_at("Type approve", "approve", request)
+
+    assert left.code == 130
+    assert place.status(request) == "waiting"
+
+
+@pytest.mark.promise("H5")
+@pytest.mark.conformance(35)
+def test_a_command_that_is_not_exact_decides_nothing(place: Place) -> None:
+    _, request = place.waiting()
+
+    for words in (
+        ("Approve", request),
+        ("approve", request, "please"),
+        ("approve",),
+        ("approve", f"{request} "),
+        ("approve", request, "--digest", "0" * 64),
+        ("reject", request),
+        ("reject", request, "--reason", " "),
+        ("edit", request),
+        ("settle", request),
+    ):
+        assert place.placet(*words, by="ana").code in (2, 3, 5), words
+    assert place.status(request) == "waiting"
+
+
+@pytest.mark.promise("G3")
+def test_a_quoted_digest_binds_and_asks_nothing(place: Place) -> None:
+    _, request = place.waiting()
+    digest = place.placet("show", request, "--json").document["action_digest"]
+
+    wrong = place.at_terminal("approve", request, "--digest", "0" * 64, "--json")
+    right = place.at_terminal("approve", request, "--digest", digest, "--json")
+
+    assert (wrong.code, wrong.error["code"]) == (3, "digest_mismatch")
+    assert (right.code, right.document["status"]) == (0, "approved")
+
+
+@pytest.mark.promise("G11")
+def test_a_request_of_another_session_is_not_found(place: Place) -> None:
+    _, request = place.waiting()
+
+    for command in ("show", "approve"):
+        refused = place.placet(command, request, "--session", "other", "--json", by="ana")
+        assert (refused.code, refused.error["code"]) == (5, "request_not_found")
+
+
+# --- what follows ---------------------------------------------------------------------------------
+
+
+@pytest.mark.promise("G6")
+def test_a_rejection_needs_a_reason_which_the_model_is_told(place: Place) -> None:
+    run, request = place.waiting()
+
+    rejected = place.placet("reject", request, "--reason", "too much", "--json", by="ben")
+    carried_on = place.placet("resume", run, "--json")
+
+    assert (rejected.code, rejected.document["status"]) == (0, "rejected")
+    assert rejected.document["decided_by"] == "ben"
+    assert "Rejected by ben: too much" in carried_on.document["answer"]
+    assert place.effects == []
+
+
+@pytest.mark.promise("G7")
+def test_who_comes_too_late_gets_a_typed_conflict(place: Place) -> None:
+    _, request = place.waiting()
+    place.placet("approve", request, by="ana")
+
+    again = place.placet("approve", request, "--json", by="ana")
+    other = place.placet("approve", request, "--json", by="ben")
+    against = place.placet("reject", request, "--reason", "no", "--json", by="ben")
+
+    assert again.code == 0
+    assert (other.code, other.error["code"]) == (3, "already_approved")
+    assert (against.code, against.error["code"]) == (3, "already_approved")
+
+
+@pytest.mark.promise("G7")
+def test_a_vote_can_be_taken_back_until_it_is_spent(place: Place) -> None:
+    run, request = place.waiting()
+    place.placet("approve", request, by="ana")
+
+    taken_back = place.placet("withdraw", request, "--json", by="ana")
+
+    assert (taken_back.code, taken_back.document["status"]) == (0, "waiting")
+    assert place.placet("resume", run).code == 10
+    assert place.effects == []
+
+
+@pytest.mark.promise("G5")
+def test_an_edit_makes_a_new_version_and_the_old_one_never_runs(place: Place) -> None:
+    run, request = place.waiting()
+
+    edited = place.placet("edit", request, "--set", "amount=50", "--json", by="ana")
+    late = place.placet("approve", request, "--json", by="ben")
+    place.placet("resume", run)
+
+    assert (edited.code, edited.document["status"]) == (0, "superseded")
+    assert edited.document["successor_status"] == "approved"
+    assert edited.document["card"]["arguments"][1] == {"name": "amount", "shown": "50"}
+    assert (late.code, late.error["code"]) == (3, "superseded")
+    assert place.effects == ["refund A-1 50"]
+
+
+@pytest.mark.promise("H5")
+def test_an_edit_at_a_terminal_asks_for_its_exact_word(place: Place) -> None:
+    _, request = place.waiting()
+    words = ("edit", request, "--arguments", '{"order_id": "B-2", "amount": 1}', "--json")
+
+    left = place.at_terminal(*words, typed="approve\n")
+    edited = place.at_terminal(*words, typed="edit\n")
+
+    assert (left.code, left.error["code"]) == (2, "not_confirmed")
+    assert 'order_id = "B-2"' in left.err
+    assert (edited.code, edited.document["status"]) == (0, "superseded")
+
+
+@pytest.mark.parametrize(
+    "words, code",
+    [
+        (("--set", "amount=fifty"), "value_not_json"),
+        (("--set", 'order_id=1, "amount": 2'), "value_not_json"),
+        (("--set", "amount=NaN"), "value_not_json"),
+        (("--set", "amount"), "invalid_assignment"),
+        (("--set", 'amount="fifty"'), "invalid_edit"),
+        (("--set", "colour=1"), "invalid_edit"),
+        (("--arguments", "[1]"), "value_not_json"),
+        (("--arguments", '{"amount": 1, "amount": 2}'), "value_not_json"),
+        (("--set", "amount=129"), "edit_unchanged"),
+    ],
+)
+def test_an_edit_that_does_not_fit_changes_nothing(
+    place: Place, words: tuple[str, ...], code: str
+) -> None:
+    _, request = place.waiting()
+
+    refused = place.placet("edit", request, *words, "--json", by="ana")
+
+    assert (refused.code, refused.error["code"]) == (2, code)
+    assert place.status(request) == "waiting"
+
+
+def test_a_text_without_quotes_is_told_how_to_be_quoted(place: Place) -> None:
+    _, request = place.waiting()
+
+    refused = place.placet("edit", request, "--set", "order_id=B-2", by="ana")
+
+    assert """--set 'order_id="B-2"'""" in refused.err
+
+
+@pytest.mark.promise("D4", "H5")
+def test_an_unknown_outcome_is_settled_by_a_person_with_exact_words(place: Place) -> None:
+    run, request = place.waiting("risky")
+    place.placet("approve", request, by="ana")
+    assert place.placet("resume", run).code == 9, "the process dies in the tool's body"
+    asked = place.placet("resume", run, "--json")
+    (settlement,) = asked.document["waiting"]
+    words = ("settle", settlement, "--did-not-happen", "--json")
+
+    as_approval = place.placet("approve", settlement, "--json", by="ana")
+    both = place.placet("settle", settlement, "--abandon", "--did-not-happen", by="ana")
+    empty = place.placet("settle", settlement, "--happened", " ", "--json", by="ana")
+    left = place.at_terminal(*words, typed="settle\n")
+    settled = place.at_terminal(*words, typed="did-not-happen\n")
+    carried_on = place.placet("resume", run, "--json")
+
+    assert asked.code == 10
+    assert (as_approval.code, as_approval.error["code"]) == (3, "other_kind")
+    assert both.code == 2
+    assert (empty.code, empty.error["code"]) == (2, "no_result")
+    assert (left.code, left.error["code"]) == (2, "not_confirmed")
+    assert (settled.code, settled.document["finding"]) == (0, "did_not_happen")
+    assert carried_on.document["answer"].startswith("Done: Interrupted")
+    assert place.effects == ["vanish"], "nothing ran again by itself"

@@ -1,0 +1,82 @@
+"""The state x command table: made by the real `decide`, whole, and the page drawn from it."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from placet.core import events as e
+from placet.core.commands import Command
+from placet.core.state import CallState, RequestState, RunState
+from tests.core.representatives import CALLS, REQUESTS, RUNS, Cell, cells, commands
+from tools.generate import PAGES, ROOT
+
+
+@pytest.fixture(scope="module")
+def table() -> list[Cell]:
+    return list(cells())
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_generated_page_is_what_the_code_generates(path: str) -> None:
+    assert (ROOT / path).read_text(encoding="utf-8") == PAGES[path](), "run `make docs`"
+
+
+def test_every_command_is_a_column() -> None:
+    groups = commands(REQUESTS["Open"]())
+    given = {type(command) for group in groups.values() for command in group.values()}
+    assert given == set(get_args(Command))
+
+
+@pytest.mark.parametrize("union", [RequestState, CallState, RunState])
+def test_every_state_is_a_row(union: type) -> None:
+    seen = set()
+    for rows in (REQUESTS, CALLS, RUNS):
+        for make in rows.values():
+            state = make().world.state
+            parts = (*state.requests.values(), *state.calls.values(), *state.runs.values())
+            seen |= {type(part.state) for part in parts}
+    assert set(get_args(union)) <= seen
+
+
+def test_every_cell_is_filled_with_events_or_a_typed_refusal(table: list[Cell]) -> None:
+    assert len(table) == (len(REQUESTS) + len(CALLS) + len(RUNS)) * sum(
+        len(group) for group in commands(REQUESTS["Open"]()).values()
+    )
+    assert not [cell for cell in table if cell.refused and cell.events]
+
+
+CLOSED = ("Rejected", "Superseded", "Voided", "Expired", "Cancelled", "Lapsed settlement")
+
+
+@pytest.mark.promise("G1", "G3", "G7")
+def test_no_command_leads_from_a_closed_request_to_a_body(table: list[Cell]) -> None:
+    for cell in table:
+        if cell.kind == "Requests" and cell.row in CLOSED:
+            begun = [event for event in cell.events if isinstance(event, e.AttemptBegun)]
+            assert not begun, cell
+
+
+@pytest.mark.promise("G7")
+def test_what_is_closed_is_never_open_again(table: list[Cell]) -> None:
+    opened = {"Open", "Approved"}
+    for cell in table:
+        for what, source, target in cell.moves:
+            if what == "request":
+                assert source in {"[*]", *opened}, (cell.row, cell.column, source, target)
+            else:
+                assert source != "CallOver", (cell.row, cell.column, source, target)
+
+
+@pytest.mark.promise("G1", "G2")
+def test_only_begin_leads_to_a_body(table: list[Cell]) -> None:
+    for cell in table:
+        if any(isinstance(event, e.AttemptBegun) for event in cell.events):
+            assert cell.column.startswith("Begin")
+
+
+def test_every_event_is_in_the_table(table: list[Cell]) -> None:
+    seen = {type(event) for cell in table for event in cell.events}
+    missing = set(get_args(e.Event)) - seen
+    assert not missing

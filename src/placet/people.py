@@ -146,7 +146,8 @@ class People:
     async def _execute(self, row: RequestRow, command: c.Command, command_id: str) -> Request:
         answer = await self._engine.execute(row.session, command, command_id=command_id)
         found = answer.state.requests.get(row.request.id)
-        if found is None:
+        about = {getattr(event, "request", None) for event in answer.events}
+        if found is None or (answer.repeated and row.request.id not in about):
             raise Conflict(
                 "command_id_used",
                 "That command id was used for another request.",

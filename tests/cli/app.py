@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
-from placet import Agent, ScriptedModel, tool
+from placet import Agent, NotDone, ScriptedModel, tool
 from placet.agent.messages import AssistantMessage, ModelRequest, ToolMessage
 from placet.agent.models.scripted import call, say
 
@@ -31,6 +32,12 @@ def vanish() -> str:
     with Path(EFFECTS).open("a", encoding="utf-8") as effects:
         effects.write("vanish\n")
     os._exit(9)
+
+
+@tool(approval="never", idempotent=True, retries=2, backoff=timedelta(hours=1))
+def later() -> str:
+    """Ask to be tried again, much later."""
+    raise NotDone("not yet")
 
 
 @tool(approval="never")
@@ -58,6 +65,10 @@ def _risky(request: ModelRequest) -> AssistantMessage:
     return _after(request, call("vanish"))
 
 
+def _patient(request: ModelRequest) -> AssistantMessage:
+    return _after(request, call("later"))
+
+
 def _sly(request: ModelRequest) -> AssistantMessage:
     return _after(request, call("decide_for_myself", request="rq_x"))
 
@@ -69,10 +80,11 @@ def _broken(request: ModelRequest) -> AssistantMessage:
 shop = Agent(name="shop", model=ScriptedModel(_shop), tools=[refund])
 risky = Agent(name="risky", model=ScriptedModel(_risky), tools=[vanish])
 sly = Agent(name="sly", model=ScriptedModel(_sly), tools=[decide_for_myself])
+patient = Agent(name="patient", model=ScriptedModel(_patient), tools=[later])
 silent = Agent(name="silent", model=ScriptedModel([]), tools=[refund])
 broken = Agent(name="broken", model=ScriptedModel(_broken), tools=[refund])
 
-agents = [shop, risky, sly, silent]
+agents = [shop, risky, sly, patient, silent]
 nothing = 7
 
 

@@ -31,7 +31,6 @@ from placet.core.values import Occurrence
 from placet.core.work import (
     CallModel,
     Delegate,
-    Done,
     ExpireDue,
     Finish,
     Probe,
@@ -230,8 +229,8 @@ def _of_drivers(scenario: Scenario, node: Node) -> Iterator[Move]:
             work = next_work(node.state, run.id)
             if run.id not in fences:
                 if not isinstance(work, Wait):
-                    command = c.TakeLease(run=run.id, holder=HOLDERS[number])
-                    yield f"{number} takes {run.id}", number, command
+                    take = c.TakeLease(run=run.id, holder=HOLDERS[number])
+                    yield f"{number} takes {run.id}", number, take
                 continue
             for label, does in _works(scenario, node, number, run, fences[run.id], work):
                 yield f"{number} {label}", number, does
@@ -296,7 +295,7 @@ def _works(
                 for call in node.state.calls.values():
                     if call.at.run == run.id and call.open and not call.attempts:
                         yield from _works(scenario, node, number, run, fence, RunEffect(at=call.at))
-        case Done():
+        case _:
             pass
 
 

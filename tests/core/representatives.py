@@ -248,7 +248,9 @@ def commands(subject: Subject) -> Mapping[str, Mapping[str, c.Command]]:
             "Propose, allowed": world.proposal(sound(0, ruling=ALLOW, **step)),
             "Propose, denied": world.proposal(sound(0, ruling=DENY, **step)),
             "Propose, no calls": world.proposal(answer="done"),
-            "RecordReads": c.RecordReads(run="r1", step=1, fence=fence, results=((0, True, "x"),)),
+            "RecordReads": c.RecordReads(
+                run="r1", step=1, fence=fence, results=((0, "succeeded", "x"),)
+            ),
             "Begin": begin,
             "Begin, the world changed": replace(
                 begin, today=replace(today, draft=replace(today.draft, environment="changed"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 
 
-def allowed(**changes: object) -> World:
+def allowed(**changes: Any) -> World:
     """Give a world whose one call is allowed."""
     return asking(ALLOW, **changes)
 
@@ -195,7 +196,7 @@ def test_a_tool_that_declares_no_surface_touches_all() -> None:
 # --- checked again (G13) ----------------------------------------------------------------------
 
 
-def _changed(what: str, world: World) -> dict[str, object]:
+def _changed(what: str, world: World) -> dict[str, Any]:
     today = world.drafts[at()]
     match what:
         case "tool":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -35,7 +35,11 @@ def test_every_state_is_a_row(union: type) -> None:
     for rows in (REQUESTS, CALLS, RUNS):
         for make in rows.values():
             state = make().world.state
-            parts = (*state.requests.values(), *state.calls.values(), *state.runs.values())
+            parts: tuple[Any, ...] = (
+                *state.requests.values(),
+                *state.calls.values(),
+                *state.runs.values(),
+            )
             seen |= {type(part.state) for part in parts}
     assert set(get_args(union)) <= seen
 

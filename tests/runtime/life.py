@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from placet.stores.sqlite import SqliteStore
-
 from placet import Agent, Happened, IdempotencyKey, NotHappened, Placet, ScriptedModel, tool
 from placet.agent.messages import AssistantMessage, ModelRequest
 from placet.agent.models.scripted import call, say
 from placet.agent.tools import Tool
 from placet.core.state import Open
+from placet.stores.sqlite import SqliteStore
 
 Kind = Literal["plain", "idempotent", "probe"]
 Phase = Literal["start", "approve", "resume"]
@@ -87,6 +86,12 @@ def refund_tool(ledger: Path, kind: Kind, killer: Killer) -> Tool:
     return refund
 
 
+@tool(reads_only=True)
+def get_order(order: str) -> str:
+    """Look at an order."""
+    return f"{order}: delivered, total 129"
+
+
 def paid(ledger: Path) -> list[str]:
     """Give the keys of the payments made, one a payment."""
     if not ledger.exists():
@@ -100,13 +105,15 @@ def open_life(directory: Path, kind: Kind, killer: Killer) -> Placet:
     def reply(request: ModelRequest) -> AssistantMessage:
         killer.point("the model")
         if request.assistant_count == 0:
+            return call("get_order", order="A-42")
+        if request.assistant_count == 1:
             return call("refund", order="A-42", amount=129)
         return say(f"done: {request.messages[-1].text}")
 
     agent = Agent(
         name="support",
         model=ScriptedModel(reply),
-        tools=[refund_tool(directory / "ledger", kind, killer)],
+        tools=[get_order, refund_tool(directory / "ledger", kind, killer)],
     )
     store = SqliteStore(directory / "placet.db")
     return Placet(store, agents=[agent], approvers=["ana"])

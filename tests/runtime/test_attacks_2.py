@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from placet.stores.sqlite import SqliteStore
 
 from placet import Agent, Happened, NotDone, NotHappened, Placet, PlacetError, ScriptedModel, tool
 from placet.agent.models.scripted import call, calls, say
@@ -26,6 +25,7 @@ from placet.core.values import Holder, Occurrence
 from placet.runtime import processes
 from placet.runtime.gate import Gate, ToolCall
 from placet.runtime.worker import Worker
+from placet.stores.sqlite import SqliteStore
 from tests.runtime.desk import Desk
 
 FIRST = Occurrence("run_1", 1, 0)

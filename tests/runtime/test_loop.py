@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from placet.stores.sqlite import SqliteStore
 
 from placet import Agent, NoApproverWarning, Placet, PlacetError, ScriptedModel, tool
 from placet.agent.messages import ModelRequest
@@ -16,6 +15,7 @@ from placet.agent.models.scripted import call, calls, raw_call, say
 from placet.agent.tools import Tool
 from placet.core.state import Resting
 from placet.core.values import Occurrence
+from placet.stores.sqlite import SqliteStore
 from tests.runtime.desk import Desk, told
 
 

@@ -76,7 +76,7 @@ def begin(so_far: Unfolding, command: c.Begin) -> None:
     if isinstance(call.state, RetryDue):
         if so_far.state.now < call.state.again_at:
             raise Refusal("not_yet", f"Not before {call.state.again_at}.", call=str(call.at))
-        _enter(so_far, command, call, None)
+        _begin_again(so_far, command, call, call.state)
     elif isinstance(call.state, Asking):
         _begin_approved(so_far, command, call, so_far.request(call.state.request))
     else:
@@ -101,7 +101,47 @@ def _begin_allowed(so_far: Unfolding, command: c.Begin, call: Call) -> None:
             ask(so_far, today, today.ruling, run, policy_version=command.policy_version)
     else:
         _not_held(so_far, call)
+        if not (changed := _another(today, call)):
+            _enter(so_far, command, call, None)
+        elif call.version > MOST_VOIDS:
+            told = wording.unstable(changed)
+            so_far.end_call(call.at, "environment_unstable", so_far.text(told))
+        else:  # What runs is what is frozen: it is frozen anew first (G4).
+            freeze(so_far, today, version=call.version + 1)
+
+
+def _another(today: c.Sound, call: Call) -> tuple[str, ...]:
+    """Name in what the action that would be frozen today is another one."""
+    differs = {
+        "tool": today.draft.tool_fingerprint != call.tool_fingerprint,
+        "arguments": today.call_key != call.call_key,
+        "permission scope": today.draft.scope != call.scope,
+        "kind": today.kind != call.kind,
+        "surface": today.surface != call.surface,
+    }
+    return tuple(name for name, differ in differs.items() if differ)
+
+
+def _begin_again(so_far: Unfolding, command: c.Begin, call: Call, state: RetryDue) -> None:
+    """Try again what is still what was ruled on, or approved; nothing else has that right (G3)."""
+    today = command.today
+    if isinstance(today, c.Unsound):
+        changed: tuple[str, ...] = (today.code,)
+    elif isinstance(today.ruling, Deny) or (isinstance(today.ruling, Ask) and not call.asked):
+        changed = ("policy",)
+    else:
+        changed = _another(today, call)
+    if not changed:
         _enter(so_far, command, call, None)
+        return
+    cause = f"it was not tried again, because it changed ({', '.join(changed)})"
+    if state.lost and call.recovery.idempotent:  # The attempt before may have acted.
+        _put_to_a_person(so_far, call, cause)
+    else:
+        certain = not call.recovery.idempotent
+        told = wording.failed(cause, not_done=certain, attempts=call.attempts)
+        so_far.end_call(call.at, "tool_failed", so_far.text(told))
+    so_far.finish_if_idle(call.at.run)
 
 
 def _begin_approved(so_far: Unfolding, command: c.Begin, call: Call, request: Request) -> None:

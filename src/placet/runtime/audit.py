@@ -162,7 +162,9 @@ class _Walk:
                 what = f"the action of {event.at} is not what its digest stands for"
                 self._find("digest_mismatch", what, seq)
         for entry in entries([event]):
-            self._places[entry.run, entry.step, entry.index] = (entry.kind, entry.payload.ref)
+            place = (entry.run, entry.step, entry.index)
+            kind, _ = self._places.get(place, (entry.kind, ""))
+            self._places[place] = (kind, entry.payload.ref)
 
     def _text(self, ref: str, seq: int) -> str:
         """Fetch a text, and hold it against its reference once; empty where it cannot be had."""

@@ -25,6 +25,9 @@ _inside: ContextVar[str] = ContextVar("placet_inside_tool", default="")
 _bodies: list[str] = []
 _bodies_change = threading.Lock()
 
+#: The mark under which this process itself was started, if a tool started it.
+_STARTED_BY = os.environ.get(MARK, "")
+
 
 @dataclass(frozen=True, slots=True)
 class Authority:
@@ -55,7 +58,9 @@ def inside_tool(call: str) -> Iterator[None]:
         _inside.reset(token)
         with _bodies_change:
             _bodies.remove(call)
-            if not _bodies:
+            if not _bodies and _STARTED_BY:
+                os.environ[MARK] = _STARTED_BY
+            elif not _bodies:
                 os.environ.pop(MARK, None)
 
 
@@ -71,10 +76,20 @@ def refuse_inside_tool() -> None:
         raise NotPermitted("inside_tool", "A tool cannot decide (G10).", call=_inside.get())
 
 
+def refuse_to_decide() -> None:
+    """Refuse to decide in a tool's body, or in a process that one started; raises NotPermitted."""
+    refuse_inside_tool()
+    _refuse_marked(_STARTED_BY)
+
+
 def refuse_under_mark() -> None:
     """Refuse to decide in a process that a tool started; raises NotPermitted."""
     refuse_inside_tool()
-    if mark := os.environ.get(MARK):
+    _refuse_marked(os.environ.get(MARK, ""))
+
+
+def _refuse_marked(mark: str) -> None:
+    if mark:
         raise NotPermitted(
             "inside_tool",
             "This process was started by a tool, and a tool cannot decide (G10).",

@@ -37,9 +37,9 @@ class Engine:
         )
         return await asyncio.shield(asyncio.wrap_future(answer))
 
-    def execute_now(self, session: str, command: Command) -> Answer:
-        """Carry out a command while the event loop is being torn down."""
-        return self.store.execute(self.tenant, session, command).result()
+    def hand_over(self, session: str, command: Command) -> Future[Answer]:
+        """Hand a command to the store; it is carried out whoever waits for the answer."""
+        return self.store.execute(self.tenant, session, command)
 
     async def read(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call one of the store's reading verbs away from the event loop."""

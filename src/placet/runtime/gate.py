@@ -8,6 +8,7 @@ back from the store and held against its digest: what was approved is what runs 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import secrets
@@ -18,7 +19,7 @@ from datetime import timedelta
 from placet.core import commands as c
 from placet.core import wording
 from placet.core.canonical import JsonValue, Unreadable, call_key, parse_arguments
-from placet.core.errors import Conflict, InvalidInput, NotFound, StaleHolder
+from placet.core.errors import Conflict, InvalidInput, NotFound, StaleHolder, StoreTrouble
 from placet.core.events import AttemptBegun
 from placet.core.state import Call, Executing, Lost, Request
 from placet.core.values import (
@@ -40,6 +41,10 @@ from placet.runtime.rulings import rule
 from placet.stores.store import Answer
 
 _PLACE = re.compile(r"\{(\w+)\}")
+
+#: How often, and after how long, an outcome is written down again where the store could not.
+CONCLUDE_RETRIES = 4
+CONCLUDE_PAUSE = timedelta(seconds=0.5)
 
 #: How old the reading of a lease, made in the intent's own transaction, may be when the body is
 #: entered. It is far less than any lease lasts.
@@ -193,6 +198,8 @@ class Gate:
         it.
         """
         call, stored = await self._frozen(session, at)
+        edits = call.edits_ref
+        changes = "" if edits is None else await self._engine.payload(session, edits)
         asked_at = awake()
         begun = await self._begin(session, call, stored, fence=fence)
         intent = next((e for e in begun.events if isinstance(e, AttemptBegun)), None)
@@ -203,7 +210,7 @@ class Gate:
         if awake() - asked_at > STALE_AFTER.total_seconds():
             await self._still_mine(session, at, intent)
         outcome = await attempt(tool, stored.arguments, intent.key, call=str(at))
-        return await self._conclude(session, intent, await self._noted(session, call, outcome))
+        return await self._conclude(session, intent, _noted(call, changes, outcome))
 
     async def run_reads(
         self, session: str, calls: Sequence[Occurrence], *, fence: int | None = None
@@ -321,27 +328,23 @@ class Gate:
                 "stale_attempt", "The attempt passed to another before it began.", call=str(at)
             )
 
-    async def _noted(self, session: str, call: Call, outcome: Outcome) -> Outcome:
-        """Tell the model of an edit along with the result (G5)."""
-        if call.edits_ref is None:
-            return outcome
-        changes = await self._engine.payload(session, call.edits_ref)
-        match outcome:
-            case c.Succeeded(told=told):
-                return c.Succeeded(told=wording.edited(call.edited_by, changes, told))
-            case c.Failed(error=error):
-                return replace(outcome, error=wording.edited(call.edited_by, changes, error))
-            case c.Unknown():
-                return outcome
-
     async def _conclude(self, session: str, intent: AttemptBegun, outcome: Outcome) -> Answer:
         command = c.Conclude(
             at=intent.at, attempt=intent.attempt, fence=intent.fence, outcome=outcome
         )
-        try:
-            return await self._engine.execute(session, command)
-        except asyncio.CancelledError:
-            return self._engine.execute_now(session, command)
+        left = CONCLUDE_RETRIES
+        while True:
+            answer = self._engine.hand_over(session, command)
+            try:
+                return await asyncio.shield(asyncio.wrap_future(answer))
+            except asyncio.CancelledError:  # The event loop is being torn down.
+                return answer.result()
+            except StoreTrouble as trouble:  # The outcome is known, and is worth some patience.
+                left -= 1
+                if trouble.code == "store_closed" or left < 0:
+                    raise
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(CONCLUDE_PAUSE.total_seconds())
 
 
 def _still_a_read(call: Call, today: c.Sound) -> bool:
@@ -349,6 +352,19 @@ def _still_a_read(call: Call, today: c.Sound) -> bool:
     same = (call.kind, call.call_key, call.tool_fingerprint)
     now = (today.kind, today.call_key, today.draft.tool_fingerprint)
     return same == now and isinstance(today.ruling, Allow)
+
+
+def _noted(call: Call, changes: str, outcome: Outcome) -> Outcome:
+    """Tell the model of an edit along with the result (G5)."""
+    if call.edits_ref is None:
+        return outcome
+    match outcome:
+        case c.Succeeded(told=told):
+            return c.Succeeded(told=wording.edited(call.edited_by, changes, told))
+        case c.Failed(error=error):
+            return replace(outcome, error=wording.edited(call.edited_by, changes, error))
+        case c.Unknown():
+            return outcome
 
 
 def _digestible(id_: str) -> str:

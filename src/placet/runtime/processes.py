@@ -14,9 +14,11 @@ import time
 from functools import cache
 from pathlib import Path
 
+from placet.core.canonical import sha256_hex
 from placet.core.values import Holder
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 
 def this_process() -> Holder:
@@ -36,18 +38,32 @@ def is_gone(holder: Holder) -> bool:
     host, boot = _host()
     if holder.host != host or not holder.started or not boot:
         return False
-    return holder.boot != boot or _started(holder.pid) != holder.started
+    if holder.boot != boot:  # Started anew since, if it is this machine and no other of its name.
+        return bool(_machine())
+    return _started(holder.pid) != holder.started
 
 
 @cache
 def _host() -> tuple[str, str]:
     """Name the host as processes see it (a container's pids are its own), and its boot."""
-    name = platform.node()
+    name = f"{platform.node()} {_machine()}"
     try:
         namespace = os.readlink("/proc/self/ns/pid")
         return f"{name} {namespace}", _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
         return name, _boot_without_proc()
+
+
+def _machine() -> str:
+    """Tell this machine from others of its name; empty where nothing does."""
+    for path in _MACHINE_IDS:
+        try:
+            found = path.read_bytes().strip()
+        except OSError:
+            continue
+        if found:
+            return sha256_hex(b"placet" + found)[:16]
+    return ""
 
 
 def _boot_without_proc() -> str:

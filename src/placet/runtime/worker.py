@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Literal
 
 from placet.core.errors import InProgress, ModelTrouble, PlacetError, Refusal
+from placet.runtime.effects import described
 from placet.runtime.engine import Engine
 from placet.stores.store import NoticeRow, RunRow
 
@@ -22,6 +23,9 @@ POLL = timedelta(milliseconds=50)
 
 #: How long a run that this worker cannot drive is left alone before it is tried again.
 LEAVE_ALONE = timedelta(seconds=30)
+
+#: How many due runs are looked at first.
+DUE_AT_ONCE = 100
 
 #: How many runs a worker carries on at once.
 AT_ONCE = 8
@@ -79,12 +83,18 @@ class Worker:
 
     async def _due(self) -> list[RunRow]:
         now = asyncio.get_running_loop().time()
-        rows = await self._engine.read(self._engine.store.due)
-        return [
-            row
-            for row in rows
-            if row.tenant == self._engine.tenant and self._left_alone.get(row.run.id, 0) <= now
-        ]
+        self._left_alone = {run: until for run, until in self._left_alone.items() if until > now}
+        limit = DUE_AT_ONCE
+        while True:  # Past those that are not this worker's, however many they are.
+            rows = await self._engine.read(self._engine.store.due, limit=limit)
+            ours = [
+                row
+                for row in rows
+                if row.tenant == self._engine.tenant and row.run.id not in self._left_alone
+            ]
+            if ours or len(rows) < limit:
+                return ours
+            limit *= 4
 
     async def _carry_all(self, due: Sequence[RunRow]) -> list[bool]:
         room = asyncio.Semaphore(AT_ONCE)
@@ -113,6 +123,10 @@ class Worker:
         except (Refusal, PlacetError) as error:
             self._leave_alone(run.id)
             self._report("trouble", run.id, str(error))
+            return False
+        except Exception as error:  # noqa: BLE001  # One run's broken code is no other's trouble.
+            self._leave_alone(run.id)
+            self._report("trouble", run.id, described(error))
             return False
         self._left_alone.pop(run.id, None)
         self._report("resumed", run.id, "")

@@ -191,7 +191,9 @@ class SqliteStore:
 
     def due(self, *, limit: int = 100) -> Sequence[RunRow]:
         """Give runs whose `wake_at` has come, the longest due first."""
-        return self._read(_run_row, "due", self._writer.stamp(), limit=limit)
+        with self._snapshot() as reading:
+            stamp = max(self._writer.stamp(), read_meta(reading, "stamp") or 0)
+        return self._read(_run_row, "due", stamp, limit=limit)
 
     def next_wake(self) -> datetime | None:
         """Give the earliest `wake_at` of all runs."""

@@ -1,0 +1,223 @@
+"""What the commands print, held to docs/reference/cli.md; and what a quick one must not load."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import placet.runtime.audit
+from placet.cli.main import COMMANDS, main
+from placet.cli.output import MEANINGS, Exit
+from placet.cli.records import audit_command
+from tests.cli.place import Ended, Place
+from tests.tidy import ROOT
+
+PAGE = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
+
+LEGACY = {
+    "approval_id",
+    "run_id",
+    "tool_call_id",
+    "action_digest",
+    "permission_scope",
+    "policy_version",
+    "created_at",
+    "status",
+    "checkpoint_id",
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.chdir(tmp_path)
+    return Place(tmp_path)
+
+
+def do(*words: str, by: str = "") -> Ended:
+    """Run the command in this process."""
+    token = {"PLACET_APPROVER_TOKEN": f"{by}'s token"} if by else {}
+    done = CliRunner().invoke(main, words, env=token)
+    return Ended(code=done.exit_code, out=done.stdout, err=done.stderr)
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Give the cells of the table under a heading of the page."""
+    part = PAGE.partition(f"# {heading}\n")[2].partition("\n#")[0]
+    lines = [line for line in part.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
+
+
+def names(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def documented(command: str) -> set[str]:
+    """Give the fields of a command's document: those outside of parentheses."""
+    (cell,) = [row[1] for row in rows("JSON") if command in names(row[0])]
+    return set(names(re.sub(r"\([^)]*\)", "", cell.partition(": of each")[0])))
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def test_the_page_says_every_exit_code() -> None:
+    said = {int(code): text for code, text in rows("Exit codes")}
+
+    assert said == {int(code): MEANINGS[code] for code in Exit}
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    for name in COMMANDS:
+        found = main.get_command(click.Context(main), name)
+        assert found is not None
+        if isinstance(found, click.Group):
+            yield from ((f"{name} {inner}", each) for inner, each in found.commands.items())
+        else:
+            yield name, found
+
+
+def test_the_page_says_every_command_and_what_it_takes() -> None:
+    said = {re.split(r" [-\[A-Z]", names(row[0])[0])[0]: " ".join(row) for row in rows("Commands")}
+    shared = {"--store", "--json", "--session", "--digest", "--token-file", "--yes"}
+
+    assert list(said) == list(dict(commands())) or set(said) == set(dict(commands()))
+    for name, command in commands():
+        options = {
+            option
+            for parameter in command.params
+            if isinstance(parameter, click.Option)
+            for option in parameter.opts
+        }
+        for option in options - shared:
+            assert option in said[name], f"{name} {option}"
+
+
+def test_every_command_takes_json_and_store_after_its_name() -> None:
+    for name, command in commands():
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert name == "demo" or {"--json", "--store"} <= options, name
+
+
+def test_the_page_says_every_code_of_a_finding() -> None:
+    source = Path(placet.runtime.audit.__file__).read_text(encoding="utf-8")
+    used = set(re.findall(r'_find\(\s*"(\w+)"', source))
+
+    assert used == {code for row in rows("What `audit verify` finds") for code in names(row[0])}
+
+
+# --- documents ------------------------------------------------------------------------------------
+
+
+def test_a_request_has_the_fields_that_the_page_says(place: Place) -> None:
+    run, request = place.waiting()
+
+    (listed,) = do("inbox", "--json").document["requests"]
+    shown = do("--json", "show", request).document
+
+    said = {field for row in rows("A request") for field in names(row[0])}
+    assert set(listed) == said
+    assert set(shown) == said | {"card"}
+    assert set(listed) >= LEGACY
+    assert listed["approval_id"] == listed["request_id"] == request
+    assert (listed["run_id"], listed["checkpoint_id"]) == (run, f"{run}.1")
+    assert listed["permission_scope"] == ["payments:refund"]
+    assert listed["status"] == "waiting"
+    assert listed["tool_call_id"]
+    assert len(listed["action_digest"]) == 64
+    assert listed["created_at"].endswith("Z")
+    assert shown["card"]["arguments"] == [
+        {"name": "order_id", "shown": '"A-1"'},
+        {"name": "amount", "shown": "129"},
+    ]
+
+
+def test_the_other_documents_have_the_fields_that_the_page_says(place: Place) -> None:
+    run, request = place.waiting()
+    approved = do("approve", request, "--json", by="ana").document
+    made: dict[str, Any] = {
+        "run": do("run", "--agent", "shop", "--session", "2", "go", "--json").document,
+        "worker --once": do("worker", "--once", "--json").document,
+        "runs": do("runs", "--json").document,
+        "audit verify": do("audit", "verify", "--json").document,
+        "audit export": json.loads(do("audit", "export").out.splitlines()[0]),
+        "export": do("export", "--layout", "files", "out", "--json").document,
+        "import": do("import", "--layout", "files", "out", "--json").document,
+        "doctor": do("doctor", "--json").document,
+        "token": do("token", "eve", "--json").document,
+    }
+
+    for command, document in made.items():
+        said = documented(command) - {"--once", "happening", "id", "detail"}
+        assert set(document) == said, command
+    said_of_requests = {field for row in rows("A request") for field in names(row[0])}
+    assert set(approved) == said_of_requests | {"by", "via", "card"}
+    assert made["runs"]["runs"][-1]["run_id"] == run
+    cell = next(row[1] for row in rows("JSON") if "`runs`" in row[0])
+    assert set(made["runs"]["runs"][0]) == set(names(cell)) - {"runs"}
+    assert do("cancel", made["run"]["run_id"], "--json").document["stop"] == "cancelled"
+
+
+def test_documents_are_one_line_of_ascii(place: Place) -> None:
+    do("run", "--agent", "shop", "--session", "séance \u202e", "go")
+
+    out = do("inbox", "--json").out
+
+    assert out.isascii()
+    assert out.count("\n") == 1
+    assert json.loads(out)["requests"][0]["session"] == "séance \u202e"
+
+
+@pytest.mark.promise("H2")
+def test_what_people_read_shows_hidden_characters(place: Place) -> None:
+    do("run", "--agent", "shop", "--session", "a\u202eb\x1b[31m", "go")
+
+    for words in (("inbox",), ("runs",), ("audit", "verify")):
+        text = do(*words).out
+        assert "\u202e" not in text
+        assert "\x1b" not in text
+        assert "a⟦U+202E⟧b⟦U+001B⟧[31m" in text
+
+
+# --- what is loaded -------------------------------------------------------------------------------
+
+
+def test_a_decision_loads_no_agent_no_model_and_nothing_heavy(place: Place) -> None:
+    _, request = place.waiting()
+    program = (
+        "import sys\n"
+        "from placet.cli.main import main\n"
+        "try:\n    main()\n"
+        "except SystemExit as end:\n    print(end.code, *sys.modules, file=sys.stderr)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, "approve", request],
+        env=place.environment(by="ana"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    code, *loaded = done.stderr.split()
+    assert code == "0"
+    assert not {"pydantic", "openai", "httpx2", "placet.client", "placet.runtime.gate"} & set(
+        loaded
+    )
+    assert not [name for name in loaded if name.startswith("placet.agent")]
+
+
+def test_help_is_there_for_every_command() -> None:
+    for name, _ in commands():
+        if name != "demo":
+            assert do(*name.split(), "--help").out.startswith(f"Usage: placet {name} ")
+    assert do("--version").out.startswith("placet 0.")
+    assert audit_command.name == "audit"

@@ -1,0 +1,333 @@
+"""Random lives of a session, and near misses: valid commands that are wrong in one field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from placet.core import commands as c
+from placet.core.decide import decide
+from placet.core.errors import PlacetError
+from placet.core.state import (
+    Executing,
+    Request,
+    RetryDue,
+    RunOver,
+    Working,
+)
+from placet.core.values import Occurrence, Principal, Recovery, Ruling
+from placet.core.work import (
+    CallModel,
+    Delegate,
+    Done,
+    ExpireDue,
+    Finish,
+    Probe,
+    Recover,
+    RunEffect,
+    RunReads,
+    Wait,
+)
+from tests.core.build import (
+    AGAIN,
+    ALLOW,
+    ANN,
+    ASK,
+    ASK_TWO,
+    BOB,
+    BOT,
+    DENY,
+    DONE,
+    EVE,
+    EVERYBODY,
+    HOLDER,
+    LOST,
+    MICROSECOND,
+    NOT_DONE,
+    ONCE,
+    OTHER,
+    PROBED,
+    RAISED,
+    World,
+    approve,
+    edit,
+    reject,
+    settle,
+    sound,
+    start,
+    unsound,
+)
+
+Choose = Callable[[Sequence[Any]], Any]
+
+RULINGS: tuple[Ruling, ...] = (ASK, ASK, ASK_TWO, ALLOW, DENY)
+RECOVERIES: tuple[Recovery, ...] = (ONCE, AGAIN, PROBED)
+SOMEBODY_ELSE = Principal(id="mallory")
+
+
+# --- lives ----------------------------------------------------------------------------------------
+
+
+def live(choose: Choose, *, moves: int, commands: set[type] | None = None) -> World:
+    """Give a world after so many moves, each chosen among those that are possible.
+
+    The classes of the commands that were applied are added to `commands`.
+    """
+    world = World()
+    world.start(max_steps=choose((1, 4)))
+    for _ in range(moves):
+        possible = valid(world, choose)
+        instants = later(world)
+        if instants and (not possible or choose(range(4)) == 0):
+            world.until(choose(instants))
+        elif possible:
+            command = choose(possible)
+            world.apply(command)
+            if commands is not None:
+                commands.add(type(command))
+    return world
+
+
+def valid(world: World, choose: Choose) -> list[c.Command]:
+    """Give commands that bring something about now."""
+    found = [*_people(world, choose), *_runs(world, choose), *_bodies(world)]
+    return [command for command in found if _does_something(world, command)]
+
+
+def _does_something(world: World, command: c.Command) -> bool:
+    try:
+        return bool(decide(world.state, command))
+    except PlacetError:
+        return False
+
+
+def later(world: World) -> list[datetime]:
+    """Give the instants at which something changes by itself, in order."""
+    state = world.state
+    found = [r.deadline_at for r in state.requests.values() if r.pending and not r.lapsed]
+    found += [x.state.until for x in state.runs.values() if isinstance(x.state, Working)]
+    found += [x.state.again_at for x in state.calls.values() if isinstance(x.state, RetryDue)]
+    return sorted(instant for instant in found if instant > state.now)
+
+
+def _people(world: World, choose: Choose) -> Iterator[c.Command]:
+    for request in world.state.requests.values():
+        if request.kind == "settlement":
+            yield settle(request.id, choose((True, False, None)))
+            continue
+        for by in (ANN, BOB):
+            yield approve(request.id, by)
+            yield c.Withdraw(request=request.id, by=by)
+        yield reject(request.id, choose((ANN, BOB)))
+        yield _edit(world, request, choose)
+    for run in world.state.runs.values():
+        if choose(range(6)) == 0:
+            yield c.CancelRun(run=run.id, by=ANN, cause="enough")
+        yield c.Expire(run=run.id)
+
+
+def _edit(world: World, request: Request, choose: Choose) -> c.Command:
+    place = request.at
+    proposal = sound(
+        place.index,
+        step=place.step,
+        run=place.run,
+        arguments={"amount": choose((1, 2, 3))},
+        ruling=choose(RULINGS),
+    )
+    return edit(request.id, proposal)
+
+
+def _runs(world: World, choose: Choose) -> Iterator[c.Command]:
+    over = all(isinstance(run.state, RunOver) for run in world.state.runs.values())
+    if over or choose(range(6)) == 0:
+        yield start(f"r{len(world.state.runs) + 1}", supersede=True, max_steps=choose((1, 4)))
+    for run in list(world.state.runs.values()):
+        if isinstance(run.state, RunOver):
+            continue
+        for holder in (HOLDER, OTHER):
+            yield c.TakeLease(run=run.id, holder=holder)
+        yield c.RenewLease(run=run.id, fence=run.fence)
+        yield c.ReleaseLease(run=run.id, fence=run.fence, pause=choose((None, timedelta(hours=1))))
+        yield from _works(world, run.id, run.fence, choose)
+
+
+def _works(world: World, run: str, fence: int, choose: Choose) -> Iterator[c.Command]:
+    match world.work(run):
+        case CallModel(step=step):
+            count = choose((0, 1, 2, 3))
+            calls = [_call(choose, Occurrence(run, step, index)) for index in range(count)]
+            for call in calls:
+                if isinstance(call, c.Sound):
+                    world.drafts[call.draft.at] = call
+            yield world.proposal(*calls, run=run, answer=None if calls else "done")
+        case RunReads(calls=calls):
+            results = tuple((place.index, "succeeded", "42") for place in calls)
+            yield c.RecordReads(run=run, step=calls[0].step, fence=fence, results=results)  # type: ignore[arg-type]  # A literal in a comprehension.
+        case RunEffect(at=place):
+            begin = world.beginning(place.index, step=place.step, run=place.run)
+            yield begin
+            today = begin.today
+            assert isinstance(today, c.Sound)
+            draft = replace(today.draft, environment=f"head {choose((1, 2))}")
+            yield replace(begin, today=replace(today, draft=draft))
+            yield replace(begin, eligible=frozenset({"bob", "eve"}))
+        case Delegate(at=place):
+            yield start(f"k{len(world.state.runs)}", parent=place, max_steps=4)
+        case Recover(at=place):
+            attempt = world.state.calls[place].attempts
+            yield c.Lose(at=place, attempt=attempt, fence=fence, cause="gone")
+        case Probe(at=place):
+            attempt = world.state.calls[place].attempts
+            yield c.Probed(
+                at=place,
+                attempt=attempt,
+                fence=fence,
+                happened=choose((True, False, None)),
+                told="done",
+                body_gone=choose((True, False)),
+            )
+        case Finish(stop=stop):
+            yield c.FinishRun(run=run, fence=fence, stop=stop)
+        case ExpireDue() | Wait() | Done():
+            pass
+
+
+def _call(choose: Choose, place: Occurrence) -> c.Proposal:
+    where: dict[str, Any] = {"step": place.step, "run": place.run}
+    kind = choose(("effect", "effect", "effect", "read", "agent", "unsound"))
+    if kind == "unsound":
+        return unsound(place.index, **where)
+    return sound(
+        place.index,
+        **where,
+        kind=kind,
+        ruling=choose(RULINGS) if kind == "effect" else ALLOW,
+        surface=choose(("payments", "payments", "shell", "*")),
+        recovery=choose(RECOVERIES),
+        arguments={"amount": choose((1, 2, 3, 4, 5, 6))},
+    )
+
+
+def _bodies(world: World) -> Iterator[c.Command]:
+    for call in world.state.calls.values():
+        if isinstance(call.state, Executing):
+            for outcome in (DONE, RAISED, NOT_DONE, LOST):
+                yield c.Conclude(
+                    at=call.at, attempt=call.attempts, fence=call.state.fence, outcome=outcome
+                )
+
+
+# --- near misses ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A command that is wrong in what `wrong` names, perhaps by its time."""
+
+    wrong: str
+    command: c.Command
+    at: datetime | None = None
+
+
+def near_misses(world: World, command: c.Command) -> Iterator[NearMiss]:
+    """Give what differs from a valid command in one field."""
+    match command:
+        case c.Approve() | c.Reject() | c.Edit() | c.Settle():
+            yield from _decisions(world, command)
+        case c.Withdraw():
+            yield NearMiss("a stranger's vote", replace(command, by=SOMEBODY_ELSE))
+            yield NearMiss("an agent's credential", replace(command, by=BOT))
+            yield NearMiss("another session's request", replace(command, request="rq_other"))
+        case c.Begin():
+            yield from _begins(world, command)
+        case c.Conclude():
+            for field in ("attempt", "fence"):
+                for step in (-1, 1):
+                    wrong = replace(command, **{field: getattr(command, field) + step})
+                    yield NearMiss(f"{field} {step:+}", wrong)
+        case c.Lose() | c.Probed():
+            for step in (-1, 1):
+                yield NearMiss(
+                    f"attempt {step:+}", replace(command, attempt=command.attempt + step)
+                )
+            yield from _fenced(world, command, command.at.run)
+        case c.Propose():
+            yield from _proposals(world, command)
+        case c.RecordReads() | c.RenewLease() | c.ReleaseLease() | c.FinishRun():
+            yield from _fenced(world, command, command.run)
+        case c.StartRun():
+            known = next(iter(world.state.runs))
+            yield NearMiss("a known run's id", replace(command, run=known, agent="another"))
+            if command.parent is not None:
+                nowhere = replace(command.parent, index=99)
+                yield NearMiss("another call", replace(command, parent=nowhere))
+        case c.TakeLease() | c.CancelRun() | c.Expire():
+            yield NearMiss("another session's run", replace(command, run="other"))
+
+
+def _decisions(
+    world: World, command: c.Approve | c.Reject | c.Edit | c.Settle
+) -> Iterator[NearMiss]:
+    request = world.state.requests[command.request]
+    yield NearMiss("another digest", replace(command, digest="0" * 64))
+    yield NearMiss("another session's request", replace(command, request="rq_other"))
+    yield NearMiss("a stranger", replace(command, by=SOMEBODY_ELSE))
+    yield NearMiss("an agent's credential", replace(command, by=replace(command.by, kind="agent")))
+    yield NearMiss("the runtime's", replace(command, by=replace(command.by, kind="runtime")))
+    yield NearMiss("not eligible", replace(command, eligible=EVERYBODY - {command.by.id}))
+    if EVE.id not in request.needs.approvers:
+        yield NearMiss("no approver of this", replace(command, by=EVE))
+    if isinstance(command, c.Settle):
+        yield NearMiss("no result", replace(command, happened=True, detail=""))
+        return
+    yield NearMiss("at the deadline", command, request.deadline_at)
+    yield NearMiss("a microsecond too late", command, request.deadline_at + MICROSECOND)
+    if isinstance(command, c.Edit):
+        draft = command.proposal.draft
+        for field, value in (("tool", "wire"), ("tool_call_id", "x"), ("session", "s2")):
+            changes: dict[str, Any] = {field: value}
+            other = replace(command.proposal, draft=replace(draft, **changes))
+            if field == "session" and not isinstance(other.ruling, type(ASK)):
+                continue  # What is denied is frozen nowhere.
+            yield NearMiss(f"edited {field}", replace(command, proposal=other))
+        same = replace(command.proposal, call_key=world.state.calls[request.at].call_key)
+        yield NearMiss("the same arguments", replace(command, proposal=same))
+
+
+def _begins(world: World, command: c.Begin) -> Iterator[NearMiss]:
+    yield NearMiss("another digest", replace(command, digest="0" * 64))
+    yield NearMiss("another call", replace(command, at=replace(command.at, index=99)))
+    today = command.today
+    assert isinstance(today, c.Sound)
+    moved = replace(today.draft, at=replace(command.at, index=98))
+    yield NearMiss("another call's ruling", replace(command, today=replace(today, draft=moved)))
+    yield from _fenced(world, command, command.at.run)
+    for request in world.state.requests.values():
+        if request.at == command.at and request.pending:
+            yield NearMiss("at the deadline", command, request.deadline_at)
+            yield NearMiss("too late", command, request.deadline_at + MICROSECOND)
+
+
+def _proposals(world: World, command: c.Propose) -> Iterator[NearMiss]:
+    yield from _fenced(world, command, command.run)
+    yield NearMiss("a step too far", replace(command, step=command.step + 1))
+    for call in command.calls[:1]:
+        if isinstance(call, c.Sound):
+            for field, value in (("run", "other"), ("step", 99)):
+                changes: dict[str, Any] = {field: value}
+                place = replace(call.draft.at, **changes)
+                moved = replace(call, draft=replace(call.draft, at=place))
+                calls = (moved, *command.calls[1:])
+                yield NearMiss(f"another {field}", replace(command, calls=calls))
+
+
+def _fenced(world: World, command: Any, run: str) -> Iterator[NearMiss]:
+    for step in (-1, 1):
+        yield NearMiss(f"fence {step:+}", replace(command, fence=command.fence + step))
+    state = world.state.runs[run].state
+    if isinstance(state, Working):
+        yield NearMiss("at the lease's end", command, state.until)
+        yield NearMiss("after the lease's end", command, state.until + MICROSECOND)

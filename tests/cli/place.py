@@ -13,13 +13,29 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
+
 from placet import Placet
+from placet.cli.main import main
 from placet.stores.sqlite import SqliteStore
 from tests.cli import app
 from tests.tidy import ROOT
 
 #: The tokens of the approvers, and of one who is none.
 TOKENS = {"ana": "ana's token", "ben": "ben's token", "mallory": "mallory's token"}
+
+#: The field names of older systems.
+LEGACY = {
+    "approval_id",
+    "run_id",
+    "tool_call_id",
+    "action_digest",
+    "permission_scope",
+    "policy_version",
+    "created_at",
+    "status",
+    "checkpoint_id",
+}
 
 #: What takes longer than this hangs.
 PATIENCE_SECONDS = 60
@@ -159,3 +175,10 @@ class Place:
         """Give the status of a request."""
         with self.opened() as placet:
             return placet.show_sync(request).status
+
+
+def do(*words: str, by: str = "") -> Ended:
+    """Run the command in this process, without a terminal, in the current directory."""
+    token = {"PLACET_APPROVER_TOKEN": TOKENS[by]} if by else {}
+    done = CliRunner().invoke(main, words, env=token)
+    return Ended(code=done.exit_code, out=done.stdout, err=done.stderr)

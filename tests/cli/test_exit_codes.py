@@ -10,9 +10,9 @@ from placet.cli.output import Exit, exit_code_of
 from placet.core import commands as c
 from placet.core.errors import InProgress, ModelTrouble, PlacetError, Refusal
 from placet.runtime.processes import this_process
+from placet.settings import current_account
 from placet.stores.sqlite import SqliteStore
-from tests.cli.place import Place
-from tests.cli.test_documents import do
+from tests.cli.place import Place, do
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_a_cancelled_run_is_11(place: Place) -> None:
     assert (cancelled.code, cancelled.document["stop"]) == (0, "cancelled")
     assert (resumed.code, resumed.document["stop"]) == (11, "cancelled")
     shown = do("show", request, "--json").document
-    assert (shown["status"], shown["cause"]) == ("cancelled", "not today")
+    assert (shown["status"], shown["cause"]) == ("cancelled", f"{current_account()}: not today")
 
 
 def test_a_run_that_rests_is_12(place: Place) -> None:

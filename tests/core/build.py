@@ -160,10 +160,15 @@ class World:
     state: Session = field(default_factory=session)
     log: list[e.Event] = field(default_factory=list)
     drafts: dict[Occurrence, c.Sound] = field(default_factory=dict)
+    careful: bool = True
 
     def apply(self, command: c.Command) -> tuple[e.Event, ...]:
         """Apply a command; a refusal is raised and changes nothing."""
         before = self.state
+        if not self.careful:
+            events, self.state = unfold(before, command)
+            self.log.extend(events)
+            return events
         kept = repr(before)
         try:
             events, after = unfold(before, command)

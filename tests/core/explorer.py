@@ -391,7 +391,8 @@ def _after_refusal(
     if isinstance(command, c.Conclude):
         gone = replace(driver, inside=None)
     elif refusal.code == "stale_fence":
-        run = getattr(command, "run", None) or command.at.run  # type: ignore[union-attr]  # What is fenced names one.
+        named = command.names()
+        run = named.runs[0]
         gone = replace(driver, fences=tuple(f for f in driver.fences if f[0] != run))
     else:
         return None

@@ -109,6 +109,39 @@ def test_an_allowed_call_is_ruled_on_again_as_it_begins() -> None:
     assert world.code() == "unknown_tool"
 
 
+@pytest.mark.promise("G4")
+def test_an_allowed_call_whose_tool_changed_is_frozen_anew_before_it_runs() -> None:
+    world = allowed()
+    digest = world.call().digest
+    for number in (2, 3, 4):
+        today = sound(ruling=ALLOW, fingerprint=f"f{number}")
+        assert names(world.begin(today=today)) == ["CallProposed"]
+        assert world.call().digest != digest
+        assert world.work() == RunEffect(at=at())
+    world.begin(today=sound(ruling=ALLOW, fingerprint="f5"))
+    assert world.code() == "environment_unstable"
+
+
+@pytest.mark.promise("G3")
+@pytest.mark.parametrize("today", [unsound(), sound(ruling=DENY), sound(fingerprint="f2")])
+def test_what_is_tried_again_must_still_be_what_was_ruled_on(today: Any) -> None:
+    world = asking(ALLOW, recovery=AGAIN)
+    world.begin()
+    world.conclude(RAISED)
+    world.wait(SECOND)
+    world.lease()
+    world.begin(today=today)
+    assert world.code() == "tool_failed"
+    assert "may have acted" in world.told()
+    world = asking(ALLOW, recovery=AGAIN)
+    world.begin()
+    world.conclude(LOST)
+    world.wait(SECOND)
+    world.lease()
+    world.begin(today=today)
+    assert world.asked().kind == "settlement"
+
+
 # --- what comes first (G8) --------------------------------------------------------------------
 
 

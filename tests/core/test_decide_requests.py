@@ -193,7 +193,7 @@ def test_a_salt_is_never_used_for_two_versions_of_one_action() -> None:
     world.apply(edit(world.asked().id, sound(arguments={"amount": 5})))
     world.apply(Withdraw(request=world.asked().id, by=ANN))
     again = edit(world.asked().id, first)
-    assert world.refused(again) == "salt_reused"
+    assert world.refused(again) == "digest_reused"
 
 
 @pytest.mark.promise("G11")

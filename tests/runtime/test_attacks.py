@@ -6,19 +6,21 @@ import asyncio
 import json
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 from pydantic import AfterValidator, BaseModel, Field, Json, SecretStr
 
-from placet import PlacetError, tool
+from placet import NotDone, PlacetError, tool
 from placet.agent.messages import AssistantMessage, ModelRequest, RawCall
 from placet.agent.models.scripted import call, calls, raw_call, say
 from placet.agent.tools import Tool
 from placet.core.commands import Failed, Succeeded, Unknown
 from placet.core.state import CallOver
-from placet.core.values import Occurrence
+from placet.core.values import Holder, Occurrence
+from placet.runtime import processes
 from placet.runtime.effects import Outcome, attempt
 from tests.runtime.desk import Desk
 
@@ -320,3 +322,62 @@ def test_a_thousand_calls_in_one_turn_get_a_thousand_results(tmp_path: Path) -> 
         assert done == []
         assert len(desk.results()) == 301
         assert json.dumps(desk.results()).count("saw ") == 150
+
+
+@pytest.mark.promise("D5", "G7")
+def test_a_command_id_that_was_used_for_another_request_is_refused(tmp_path: Path) -> None:
+    @tool
+    def pay(what: str) -> str:
+        """Pay."""
+        return "paid"
+
+    step = calls(call("pay", what="a"), call("pay", what="b"))
+    with Desk(tmp_path, [step, say("ok")], [pay]) as desk:
+        first, second = desk.start().waiting
+        desk.decide(first, "approve", command_id="x")
+        assert desk.decide(first, "approve", command_id="x").status == "approved"
+        with pytest.raises(PlacetError) as refused:
+            desk.decide(second, "reject", reason="no", command_id="x")
+        assert refused.value.code == "command_id_used"
+
+
+@pytest.mark.promise("D4")
+def test_not_done_does_not_speak_for_an_earlier_attempt_that_was_lost(tmp_path: Path) -> None:
+    raised: list[Exception] = [NotDone("refused"), ConnectionError("lost")]
+
+    @tool(approval="never", idempotent=True, retries=1, backoff=timedelta(milliseconds=10))
+    def pay() -> str:
+        """Pay."""
+        if raised:
+            raise raised.pop()
+        raise NotDone("refused")
+
+    with Desk(tmp_path, [call("pay"), say("ok")], [pay]) as desk:
+        assert desk.start().stop == "final"
+        (told,) = desk.results()
+        assert "It did not act" not in told
+        assert "It may have acted" in told
+
+
+@pytest.mark.promise("D4")
+def test_another_machine_of_the_same_name_is_not_seen_to_be_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ours = tmp_path / "machine-id"
+    monkeypatch.setattr(processes, "_MACHINE_IDS", (ours,), raising=False)
+    processes._host.cache_clear()
+    try:
+        ours.write_text("one\n")
+        other = processes.this_process()
+        elsewhere = Holder(host=other.host, boot="another", pid=1, started="1")
+        assert processes.is_gone(elsewhere), "the same machine, started anew"
+        processes._host.cache_clear()
+        ours.write_text("two\n")
+        assert not processes.is_gone(elsewhere), "another machine of that name"
+        processes._host.cache_clear()
+        ours.unlink()
+        unnamed = processes.this_process()
+        elsewhere = Holder(host=unnamed.host, boot="another", pid=1, started="1")
+        assert not processes.is_gone(elsewhere), "nobody can tell which machine that is"
+    finally:
+        processes._host.cache_clear()

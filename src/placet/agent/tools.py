@@ -202,7 +202,7 @@ class _Signature:
                 for problem in error.errors(include_url=False, include_context=False)
             ]
             raise InvalidArguments("; ".join(found)) from None
-        if canonical(again) != canonical(frozen):
+        if not _same(again, frozen):
             raise InvalidArguments("validated once more, they are other arguments.")
         return frozen
 
@@ -216,7 +216,7 @@ class _Signature:
             model = self._read(arguments)
         except ValidationError as error:
             raise NotDone("The frozen arguments do not fit the tool any more.") from error
-        if canonical(_written(model)) != canonical(dict(arguments)):
+        if not _same(_written(model), dict(arguments)):
             raise NotDone("The frozen arguments are read as other ones now.")
         return {name: getattr(model, name) for name in self._fields}
 
@@ -245,6 +245,14 @@ class _Signature:
             return found
 
         return environment
+
+
+def _same(one: dict[str, JsonValue], other: dict[str, JsonValue]) -> bool:
+    """Say whether two objects are the same arguments; raises Unreadable as `canonical` does.
+
+    What JSON writes alike is alike, order and kinds of numbers included, and that is seen sooner.
+    """
+    return json.dumps(one) == json.dumps(other) or canonical(one) == canonical(other)
 
 
 def _written(model: BaseModel) -> dict[str, JsonValue]:

@@ -63,7 +63,7 @@ class Lazy(click.Group):
         """Run the command line, and end the process with one of the documented codes."""
         words = list(sys.argv[1:] if args is None else args)
         as_json = "--json" in words[: words.index("--") if "--" in words else len(words)]
-        extra = {"prog_name": "placet", **extra, "standalone_mode": False}
+        extra = {**extra, "prog_name": "placet", "standalone_mode": False}
         try:
             ended = super().main(words, *given, **extra)
         except PlacetError as error:

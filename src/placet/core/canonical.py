@@ -142,11 +142,28 @@ def _key(tool: str, kind: str, arguments: bytes) -> str:
     return sha256_hex("".join(map(sha256_hex, parts)).encode("ascii"))
 
 
+_write_plain = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")
+).encode
+
+
 def _written(checked: JsonValue) -> bytes:
     try:
-        return rfc8785.dumps(checked)
+        return _write_plain(checked).encode() if _is_plain(checked) else rfc8785.dumps(checked)
     except ValueError as error:  # Both of its own errors and of text that has no UTF-8.
         raise Unreadable(str(error)) from None
+
+
+def _is_plain(value: JsonValue) -> bool:
+    """Say whether Python's own JSON is RFC 8785's: no floats, and keys of ASCII, in one order."""
+    kind = type(value)
+    if isinstance(value, dict) and kind is dict:
+        return all(type(key) is str and key.isascii() for key in value) and all(
+            map(_is_plain, value.values())
+        )
+    if isinstance(value, list) and kind is list:
+        return all(map(_is_plain, value))
+    return kind is str or kind is int or kind is bool or value is None
 
 
 def _object_from_mapping(raw: Mapping[str, object]) -> dict[str, JsonValue]:

@@ -108,7 +108,9 @@ def edit(so_far: Unfolding, command: c.Edit) -> None:
     draft = proposal.draft
     if not proposal.readable:
         raise InvalidInput("unreadable_edit", "The edited arguments cannot be read (G4).")
-    if (draft.at, draft.tool_call_id, draft.tool) != (call.at, call.tool_call_id, call.tool):
+    here = (so_far.state.tenant, so_far.state.id)
+    same = (draft.at, draft.tool_call_id, draft.tool) == (call.at, call.tool_call_id, call.tool)
+    if not same or (draft.tenant, draft.session) != here:
         raise InvalidInput("edit_changes_call", "An edit changes arguments only (G5).")
     if proposal.call_key == call.call_key:
         raise InvalidInput(

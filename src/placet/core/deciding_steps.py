@@ -236,12 +236,6 @@ def ask(
         raise Conflict(
             "digest_reused", "A new version needs a salt of its own (G3).", request_id=request
         )
-    if request in so_far.state.requests:
-        raise InvalidInput(
-            "salt_reused",
-            "Each version of an action has a salt of its own (G3).",
-            call=str(frozen.at),
-        )
     so_far.add(
         e.RequestOpened(
             request=request,

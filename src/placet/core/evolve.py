@@ -8,10 +8,10 @@ changed and no more (D6).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from placet.core import events as e
+from placet.core.changing import changed
 from placet.core.state import (
     Allowed,
     Approved,
@@ -49,13 +49,13 @@ V = TypeVar("V")
 
 def evolve(state: Session, event: e.Event) -> Session:
     """Give the session after `event`."""
-    return replace(_HANDLERS[type(event)](state, event), seq=state.seq + 1)
+    return changed(_HANDLERS[type(event)](state, event), seq=state.seq + 1)
 
 
 def pruned(state: Session) -> Session:
     """Give the session without tombstones: what the store loads when a command names nothing."""
     runs = {r.id: r for r in state.runs.values() if not isinstance(r.state, RunOver)}
-    return replace(
+    return changed(
         state,
         runs=runs,
         calls={
@@ -73,18 +73,18 @@ def _put(mapping: Mapping[K, V], key: K, value: V) -> dict[K, V]:
 
 
 def _run(session: Session, run: str, **changes: Any) -> Session:
-    changed = replace(session.runs[run], **changes)
-    return replace(session, runs=_put(session.runs, run, changed))
+    after = changed(session.runs[run], **changes)
+    return changed(session, runs=_put(session.runs, run, after))
 
 
 def _call(state: Session, at: Occurrence, to: CallState, **changes: Any) -> Session:
-    call = replace(state.calls[at], state=to, **changes)
-    return replace(state, calls=_put(state.calls, at, call))
+    call = changed(state.calls[at], state=to, **changes)
+    return changed(state, calls=_put(state.calls, at, call))
 
 
 def _request(state: Session, request: str, to: RequestState, **changes: Any) -> Session:
-    changed = replace(state.requests[request], state=to, **changes)
-    return replace(state, requests=_put(state.requests, request, changed))
+    after = changed(state.requests[request], state=to, **changes)
+    return changed(state, requests=_put(state.requests, request, after))
 
 
 # --- runs -------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def _run_started(state: Session, event: e.RunStarted) -> Session:
         parent=event.parent,
         state=Resting(),
     )
-    return replace(state, runs=_put(state.runs, event.run, run))
+    return changed(state, runs=_put(state.runs, event.run, run))
 
 
 def _lease_taken(state: Session, event: e.LeaseTaken) -> Session:
@@ -113,7 +113,7 @@ def _lease_taken(state: Session, event: e.LeaseTaken) -> Session:
 def _lease_renewed(state: Session, event: e.LeaseRenewed) -> Session:
     working = state.runs[event.run].state
     assert isinstance(working, Working), "only a lease that is held is renewed"
-    return _run(state, event.run, state=replace(working, until=event.until))
+    return _run(state, event.run, state=changed(working, until=event.until))
 
 
 def _lease_released(state: Session, event: e.LeaseReleased) -> Session:
@@ -165,7 +165,7 @@ def _call_proposed(state: Session, event: e.CallProposed) -> Session:
         proposed_key=_proposed_key(known, event.call_key),
         state=Allowed(),
     )
-    return replace(state, calls=_put(state.calls, event.at, call))
+    return changed(state, calls=_put(state.calls, event.at, call))
 
 
 def _proposed_key(known: Call | None, key: str) -> str:
@@ -185,7 +185,7 @@ def _attempt_begun(state: Session, event: e.AttemptBegun) -> Session:
     if fence != state.runs[event.at.run].fence:
         state = _run(state, event.at.run, fence=fence)
     begun = state.surfaces.get(event.surface, 0) + 1
-    state = replace(state, surfaces=_put(state.surfaces, event.surface, begun))
+    state = changed(state, surfaces=_put(state.surfaces, event.surface, begun))
     if event.request is None:
         return state
     approved = state.requests[event.request].state
@@ -210,7 +210,7 @@ def _call_ended(state: Session, event: e.CallEnded) -> Session:
         state = _call(state, event.at, over, attempts=event.attempt)
     else:
         call = _never_proposed(state, event, over)
-        state = replace(state, calls=_put(state.calls, event.at, call))
+        state = changed(state, calls=_put(state.calls, event.at, call))
     if event.code not in REMEMBERED_NOES:
         return state
     key = (event.at.run, event.call_key)
@@ -222,7 +222,7 @@ def _call_ended(state: Session, event: e.CallEnded) -> Session:
         told_ref=event.told.ref,
         times=known.times + 1 if known else 1,
     )
-    return replace(state, noes=_put(state.noes, key, no))
+    return changed(state, noes=_put(state.noes, key, no))
 
 
 def _never_proposed(state: Session, event: e.CallEnded, over: CallOver) -> Call:
@@ -278,7 +278,7 @@ def _request_opened(state: Session, event: e.RequestOpened) -> Session:
         changes_ref=event.changes.ref if event.changes else None,
         state=Open(),
     )
-    state = replace(state, requests=_put(state.requests, event.request, request))
+    state = changed(state, requests=_put(state.requests, event.request, request))
     if event.kind == "settlement":
         return _call(state, event.at, Unsettled(request=event.request))
     return _call(state, event.at, Asking(request=event.request), asked=True)

@@ -7,8 +7,9 @@ otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, get_args, get_type_hints
 
 from placet.core import events as e
 from placet.core.values import Payload
@@ -84,8 +85,15 @@ def payloads(events: Iterable[e.Event]) -> dict[str, str]:
     """Give the texts that a command's events bring with them, by reference."""
     found: dict[str, str] = {}
     for event in events:
-        for field in fields(event):
-            value = getattr(event, field.name)
-            if isinstance(value, Payload) and value.body is not None:
+        for name in _texts_of(type(event)):
+            value: Payload | None = getattr(event, name)
+            if value is not None and value.body is not None:
                 found[value.ref] = value.body
     return found
+
+
+@cache
+def _texts_of(cls: type) -> tuple[str, ...]:
+    """Name the fields of an event that hold a text, or may."""
+    hints = get_type_hints(cls)
+    return tuple(name for name, hint in hints.items() if Payload in (hint, *get_args(hint)))

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 
 from placet.core.canonical import digest_of
 from placet.core.errors import NotPermitted
@@ -38,11 +39,16 @@ class Authority:
     @property
     def version(self) -> str:
         """Name this state of affairs, for the record."""
-        return digest_of([*sorted(self.approvers)])[:16]
+        return _version_of(self.approvers)
 
     def eligible(self, _request: Request | None = None) -> frozenset[str]:
         """Give those who may decide a request today."""
         return frozenset(self.approvers)
+
+
+@lru_cache(maxsize=64)
+def _version_of(approvers: tuple[str, ...]) -> str:
+    return digest_of([*sorted(approvers)])[:16]
 
 
 @contextmanager

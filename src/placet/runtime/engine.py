@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 from placet.core.commands import Command, Names
@@ -35,7 +36,7 @@ class Engine:
         answer: Future[Answer] = self.store.execute(
             self.tenant, session, command, command_id=command_id
         )
-        return await asyncio.shield(asyncio.wrap_future(answer))
+        return await _arrival(answer)
 
     def hand_over(self, session: str, command: Command) -> Future[Answer]:
         """Hand a command to the store; it is carried out whoever waits for the answer."""
@@ -80,6 +81,29 @@ class Engine:
                 run_id=run,
             )
         return found
+
+
+async def _arrival(answer: Future[T]) -> T:
+    """Wait for an answer; who stops waiting leaves what was asked as it is."""
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Future[T] = loop.create_future()
+
+    def take_over() -> None:
+        if waiting.done():  # Nobody waits any more.
+            return
+        if answer.cancelled():
+            waiting.cancel()
+        elif (error := answer.exception()) is not None:
+            waiting.set_exception(error)
+        else:
+            waiting.set_result(answer.result())
+
+    def arrived(_: Future[T]) -> None:
+        with suppress(RuntimeError):  # The event loop has ended, and nobody waits.
+            loop.call_soon_threadsafe(take_over)
+
+    answer.add_done_callback(arrived)
+    return await waiting
 
 
 def new_id(prefix: str) -> str:

@@ -147,13 +147,12 @@ class Gate:
         self, session: str, at: Occurrence, call: ToolCall, *, claim: str = ""
     ) -> c.Proposal:
         """Read, validate, freeze and rule on one call, before the transaction (G4)."""
-        key = call_key(call.name, call.arguments)
         tool = self._toolbox.tools.get(call.name)
         if tool is None:
             told = wording.unknown_tool(call.name, self._toolbox.tools)
-            return _unsound(at, call, key, "unknown_tool", told)
+            return _unsound(at, call, "", "unknown_tool", told)
         frozen: dict[str, JsonValue] | str
-        environment = ""
+        key = environment = ""
         try:
             frozen = parse_arguments(tool.validate(parse_arguments(call.arguments)))
             key = call_key(call.name, frozen)
@@ -179,7 +178,7 @@ class Gate:
                 environment=environment,
                 salt=secrets.token_hex(16),
             ),
-            call_key=key,
+            call_key=key or call_key(call.name, call.arguments),
             kind=tool.kind,
             surface=tool.surface,
             recovery=tool.recovery,
@@ -286,12 +285,10 @@ class Gate:
         return call, _held_against_digest(call, body)
 
     def _read_frozen(self, session: str, at: Occurrence) -> tuple[Call, str]:
-        store, tenant = self._engine.store, self._engine.tenant
-        state = store.session(tenant, session, c.Names(steps=((at.run, at.step),)))
-        if state is None or at not in state.calls:
+        found = self._engine.store.action(self._engine.tenant, session, at)
+        if found is None:
             raise NotFound("call_not_found", "There is no such call here.", call=str(at))
-        call = state.calls[at]
-        return call, store.payload(tenant, session, call.action_ref)
+        return found
 
     async def _today(self, session: str, call: Call, stored: Draft) -> c.Proposal:
         """Propose the stored action in the world as it is now (G13)."""
@@ -373,11 +370,12 @@ def _digestible(id_: str) -> str:
 
 
 def _unsound(at: Occurrence, call: ToolCall, key: str, code: CallCode, detail: str) -> c.Unsound:
+    """Give what is answered at once; a call without a key yet has that of its text."""
     return c.Unsound(
         at=at,
         tool_call_id=_digestible(call.id),
         tool=call.name,
-        call_key=key,
+        call_key=key or call_key(call.name, call.arguments),
         code=code,
         detail=detail,
     )

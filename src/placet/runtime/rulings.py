@@ -46,7 +46,7 @@ async def _reason_to_ask(tool: Declaration, arguments: Mapping[str, JsonValue] |
     if tool.approval == "always":
         return "the tool always asks"
     asks = tool.approval
-    shown = deepcopy(dict(arguments))  # Whatever it does to them, the frozen ones stay as they are.
+    shown = deepcopy(dict(arguments))
     try:
         answer: object = await asyncio.wait_for(
             in_thread(
@@ -55,7 +55,7 @@ async def _reason_to_ask(tool: Declaration, arguments: Mapping[str, JsonValue] |
             ),
             APPROVAL_FUNCTION_LASTS.total_seconds(),
         )
-    except Exception as error:  # noqa: BLE001  # Ends in fail-closed: whatever went wrong, a person is asked.
+    except Exception as error:  # noqa: BLE001  # Fails closed: a person is asked.
         return f"its approval function failed: {type(error).__name__}"
     if answer is False:
         return None

@@ -9,9 +9,10 @@ it lie the tombstones that the command names. A base may be kept between command
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
+from placet.core.changing import changed
 from placet.core.commands import Names
 from placet.core.evolve import pruned
 from placet.core.state import Call, No, Request, Run, Session
@@ -58,7 +59,7 @@ def base_of(state: Session) -> Session:
     if not state.noes:
         return base
     keys = {(call.at.run, call.call_key) for call in base.calls.values() if call.open}
-    return replace(base, noes={key: no for key, no in state.noes.items() if key in keys})
+    return changed(base, noes={key: no for key, no in state.noes.items() if key in keys})
 
 
 def load_open(
@@ -70,7 +71,7 @@ def load_open(
     parts: Parts,
 ) -> Session:
     """Make a base of a session's active runs, open calls and pending requests."""
-    state = replace(
+    state = changed(
         session,
         runs={run.id: run for run in runs},
         calls={call.at: call for call in calls},
@@ -116,7 +117,7 @@ class _Loading:
         if not (self._runs or self._calls or self._requests or self._noes):
             return base
         # What the base holds goes last, so that its objects stay the same ones.
-        return replace(
+        return changed(
             base,
             runs={**self._runs, **base.runs},
             calls={**self._calls, **base.calls},

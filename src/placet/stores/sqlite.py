@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 from placet.core.codec import NewerValue, decode, instant_of
 from placet.core.commands import Command, Names
 from placet.core.errors import NotFound, StoreTrouble
-from placet.core.state import Request, Run, Session
+from placet.core.state import Call, Request, Run, Session
+from placet.core.values import Occurrence
 from placet.stores.loading import load_named
 from placet.stores.sqlite_opening import (
     SQL,
@@ -113,11 +114,18 @@ class SqliteStore:
 
     def payload(self, tenant: str, session: str, ref: str) -> str:
         """Give a text; raises NotFound."""
-        row = self._row("payload", tenant, session, bytes.fromhex(ref)) if _is_hex(ref) else None
-        if row is None:
-            raise NotFound("payload_not_found", "There is no such text.", ref=ref, session=session)
-        with placet_errors(self.path):
-            return text_of(row[0])
+        with self._lent() as reading:
+            return _text(reading, tenant, session, ref)
+
+    def action(self, tenant: str, session: str, at: Occurrence) -> tuple[Call, str] | None:
+        """Give a call, open or not, and the action's text; None: no such call. Raises NotFound."""
+        with self._snapshot() as reading:
+            place = (tenant, session, at.run, at.step, at.index)
+            row = reading.execute(SQL["call"], place).fetchone()
+            if row is None:
+                return None
+            call = decode(Call, row[0])
+            return call, _text(reading, tenant, session, call.action_ref)
 
     def transcript(self, tenant: str, session: str, run: str) -> Sequence[EntryRow]:
         """Give a run's entries by (step, index)."""
@@ -246,18 +254,24 @@ class SqliteStore:
     # --- reading ------------------------------------------------------------------------------
 
     @contextmanager
-    def _snapshot(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection on which all reads of the block see the same commit."""
+    def _lent(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection for one query that is read to its end, which needs no transaction."""
         with placet_errors(self.path):
             connection = self._take()
             try:
-                connection.execute("BEGIN")
                 yield connection
-                connection.execute("COMMIT")
             except BaseException:
                 connection.close()
                 raise
             self._give_back(connection)
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection on which all reads of the block see the same commit."""
+        with self._lent() as connection:
+            connection.execute("BEGIN")
+            yield connection
+            connection.execute("COMMIT")
 
     def _take(self) -> sqlite3.Connection:
         if self._closed:
@@ -282,13 +296,12 @@ class SqliteStore:
         connection.close()
 
     def _rows(self, query: str, *values: str | int | bytes) -> list[tuple[Any, ...]]:
-        with self._snapshot() as reading:
+        with self._lent() as reading:
             return reading.execute(SQL[query], values).fetchall()
 
     def _row(self, query: str, *values: str | int | bytes) -> tuple[Any, ...] | None:
-        with self._snapshot() as reading:
-            row: tuple[Any, ...] | None = reading.execute(SQL[query], values).fetchone()
-        return row
+        rows = self._rows(query, *values)
+        return rows[0] if rows else None
 
     def _read(
         self, make: Callable[[tuple[Any, ...]], T], query: str, *values: str | int, limit: int
@@ -309,6 +322,14 @@ def _scope(what: str, tenant: str, session: str | None) -> tuple[str, tuple[str,
     if session is None:
         return f"tenant_{what}", (tenant,)
     return f"session_{what}", (tenant, session)
+
+
+def _text(reading: sqlite3.Connection, tenant: str, session: str, ref: str) -> str:
+    key = (tenant, session, bytes.fromhex(ref)) if _is_hex(ref) else None
+    rows = reading.execute(SQL["payload"], key).fetchall() if key is not None else ()
+    if not rows:
+        raise NotFound("payload_not_found", "There is no such text.", ref=ref, session=session)
+    return text_of(rows[0][0])
 
 
 def _is_hex(ref: str) -> bool:

@@ -210,6 +210,8 @@ def _write_runs(
             connection.execute(SQL["insert_run"], (encode(run), active, wake, *key, run.id))
         elif wake == woken and active:
             connection.execute(SQL["update_run_value"], (encode(run), *key, run.id))
+        elif active and not isinstance(known.state, RunOver):
+            connection.execute(SQL["update_run_and_wake"], (encode(run), wake, *key, run.id))
         else:
             connection.execute(SQL["update_run"], (encode(run), active, wake, *key, run.id))
     return wakes

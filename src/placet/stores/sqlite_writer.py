@@ -28,12 +28,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
+from placet.core.changing import changed
 from placet.core.codec import instant_of, micros_of
 from placet.core.commands import Command, StartRun
 from placet.core.decide import unfold
@@ -163,12 +164,12 @@ class Writer:
         try:
             connection = self._begin()
             stamp = self.last_stamp
-            changed = False
+            wrote_any = False
             for item in batch:
                 answer, wrote = self._apart(connection, item, alone=len(batch) == 1)
                 answers.append(answer)
-                changed = changed or wrote
-            if changed and self.last_stamp != stamp:
+                wrote_any = wrote_any or wrote
+            if wrote_any and self.last_stamp != stamp:
                 connection.execute(SQL["put_stamp"], (self.last_stamp,))
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 fails closed: no command of the batch happened
@@ -222,7 +223,7 @@ class Writer:
             base = _new_session(asked, now)
         parts = SqliteParts(connection, *key)
         named = asked.command.names()
-        before = load_named(replace(base.state, now=now), named, parts)
+        before = load_named(changed(base.state, now=now), named, parts)
         if asked.command_id:
             events = carried_out(connection, *key, asked.command_id)
             if events is not None:

@@ -27,7 +27,8 @@ from typing import Protocol
 from placet.core.commands import Command, Names
 from placet.core.events import Event
 from placet.core.records import EntryKind, NoticeKind
-from placet.core.state import Request, Run, Session
+from placet.core.state import Call, Request, Run, Session
+from placet.core.values import Occurrence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +115,10 @@ class Store(Protocol):
 
     def payload(self, tenant: str, session: str, ref: str) -> str:
         """Give a text; raises NotFound."""
+        ...
+
+    def action(self, tenant: str, session: str, at: Occurrence) -> tuple[Call, str] | None:
+        """Give a call, open or not, and the action's text; None: no such call. Raises NotFound."""
         ...
 
     def transcript(self, tenant: str, session: str, run: str) -> Sequence[EntryRow]:

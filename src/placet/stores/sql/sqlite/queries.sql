@@ -23,6 +23,11 @@ SELECT value FROM runs WHERE tenant = ? AND session = ? AND id = ?;
 -- The calls of one step, open or not.
 SELECT value FROM calls WHERE tenant = ? AND session = ? AND run = ? AND step = ?;
 
+-- name: call
+-- A call, open or not.
+SELECT value FROM calls
+WHERE tenant = ? AND session = ? AND run = ? AND step = ? AND place = ?;
+
 -- name: request
 -- A request, closed or not.
 SELECT value FROM requests WHERE tenant = ? AND session = ? AND id = ?;
@@ -59,12 +64,16 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 INSERT INTO runs (value, active, wake_at, tenant, session, id) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: update_run
--- A run of which an indexed column has changed.
+-- A run that has ended.
 UPDATE runs SET value = ?, active = ?, wake_at = ? WHERE tenant = ? AND session = ? AND id = ?;
 
 -- name: update_run_value
 -- A run of which no indexed column has changed.
 UPDATE runs SET value = ? WHERE tenant = ? AND session = ? AND id = ?;
+
+-- name: update_run_and_wake
+-- A run that goes on, and is to be looked at another time.
+UPDATE runs SET value = ?, wake_at = ? WHERE tenant = ? AND session = ? AND id = ?;
 
 -- name: update_run_wake
 -- A run which is the same, but is to be looked at another time.

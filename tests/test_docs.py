@@ -222,7 +222,10 @@ TOLD: dict[str, list[str]] = {
     ],
     "superseded": [wording.superseded()],
     "cancelled": [wording.cancelled("{cause}")],
-    "environment_unstable": [wording.unstable(["{changed}"])],
+    "environment_unstable": [
+        wording.unstable(["{changed}"]),
+        wording.unreadable_environment("{error}"),
+    ],
     "tool_failed": [
         wording.failed("{error}", not_done=not_done, attempts=SEVERAL).replace("2", "{attempts}")
         for not_done in (False, True)

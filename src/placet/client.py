@@ -7,9 +7,11 @@ loop. Every async method has a blocking twin, `..._sync`, through one portal.
 from __future__ import annotations
 
 import asyncio
+import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal, Self
 
 from placet.agent.agent import Agent
@@ -18,7 +20,7 @@ from placet.core import commands as c
 from placet.core import wording
 from placet.core.card import Card, status_of
 from placet.core.errors import InvalidDeclaration, InvalidInput
-from placet.core.state import Open, Request, RunOver, Superseded
+from placet.core.state import Request, RunOver, Superseded
 from placet.core.values import Principal, StopReason
 from placet.core.work import Wait, next_work
 from placet.opening import open_store
@@ -32,6 +34,9 @@ from placet.stores.store import RequestRow, RunRow, Store
 
 #: The session of callers that name none.
 MAIN_SESSION = "main"
+
+#: How long `close` waits for bodies that are under way in other threads.
+CLOSING_LASTS = timedelta(seconds=10)
 
 Decision = Literal["approve", "reject", "edit"]
 
@@ -91,7 +96,9 @@ class Placet:
         self._authority = Authority(approvers=named)
         self._require_approver = require_approver
         self._agents: dict[str, Agent] = {}
-        self._driving: set[asyncio.Task[None]] = set()
+        self._driving: dict[asyncio.Task[None], Stop] = {}
+        self._closing = False
+        self._closed = threading.Event()
         self.people = People(self.engine, self._authority, self._gate_of)
         for agent in agents:
             self.add(agent)
@@ -121,8 +128,28 @@ class Placet:
         )
 
     def close(self) -> None:
-        """Finish what was handed over, and let the store go."""
+        """Let the store go, once the bodies that were begun have their outcomes on record.
+
+        Runs that are driven stop after what they are doing. In another thread than theirs this
+        waits for them, for up to 10 seconds.
+        """
+        self._closing = True
+        driving = list(self._driving.items())
+        for _, stop in driving:
+            stop.asked = True
+        if not driving:
+            self._close_store()
+        elif all(not _is_own_loop(task) for task, _ in driving):
+            self._closed.wait(CLOSING_LASTS.total_seconds())
+
+    def _drive_ended(self, task: asyncio.Task[None]) -> None:
+        self._driving.pop(task, None)
+        if self._closing and not self._driving:
+            self._close_store()
+
+    def _close_store(self) -> None:
         self.engine.store.close()
+        self._closed.set()
 
     def __enter__(self) -> Self:
         return self
@@ -181,7 +208,6 @@ class Placet:
                 max_steps=found.max_steps,
                 supersede=on_message == "supersede",
             ),
-            command_id=f"start:{name}",
         )
         await self._drive(found, session, name, watcher)
         return await self.result(name)
@@ -239,8 +265,8 @@ class Placet:
         stop = Stop()
         loop = Loop(self.engine, agent, self._gate(agent))
         task = asyncio.create_task(loop.drive(session, run_id, stop=stop, watcher=watcher))
-        self._driving.add(task)
-        task.add_done_callback(self._driving.discard)
+        self._driving[task] = stop
+        task.add_done_callback(self._drive_ended)
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -250,7 +276,7 @@ class Placet:
 
     def _agent(self, agent: Agent | str) -> Agent:
         if isinstance(agent, Agent):
-            if agent.name not in self._agents:
+            if self._agents.get(agent.name) is not agent:
                 self.add(agent)
             return agent
         found = self._agents.get(agent)
@@ -308,6 +334,10 @@ class Placet:
                     row, by=by, digest=digest, via=via, command_id=command_id
                 )
             case "reject":
+                if not reason.strip():
+                    raise InvalidInput(
+                        "no_reason", "A rejection needs a reason: the model is told it (G6)."
+                    )
                 request = await self.people.reject(
                     row, by=by, reason=reason, digest=digest, via=via, command_id=command_id
                 )
@@ -357,8 +387,7 @@ class Placet:
     async def inbox(self, *, session: str | None = None) -> Sequence[RequestRow]:
         """Give the requests that wait for people, those with the nearest deadline first."""
         store = self.engine.store
-        found = await self.engine.read(store.requests, self.engine.tenant, session=session)
-        return [row for row in found if isinstance(row.request.state, Open)]
+        return await self.engine.read(store.requests, self.engine.tenant, session=session)
 
     async def show(self, request_id: str, *, session: str | None = None) -> Card:
         """Give the card of a request."""
@@ -397,6 +426,14 @@ class Placet:
     inbox_sync = blocking(inbox)
     show_sync = blocking(show)
     resume_approval_sync = blocking(resume_approval)
+
+
+def _is_own_loop(task: asyncio.Task[None]) -> bool:
+    """Say whether a task is of the event loop that the caller itself runs in."""
+    try:
+        return task.get_loop() is asyncio.get_running_loop()
+    except RuntimeError:
+        return not task.get_loop().is_running()
 
 
 def _decided(row: RequestRow, request: Request) -> DecisionResult:

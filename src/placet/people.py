@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from placet.core import commands as c
 from placet.core.card import Card, card
+from placet.core.deciding_requests import check_authority
 from placet.core.errors import Conflict
 from placet.core.state import Request
 from placet.core.values import Principal, draft_from
@@ -32,6 +33,11 @@ class People:
         self._engine = engine
         self._authority = authority
         self._gate_of = gate_of
+
+    def check_authority(self, row: RequestRow, *, by: str) -> None:
+        """Say before anything is asked whether a person may decide; raises NotPermitted (G10)."""
+        eligible = self._authority.eligible(row.request)
+        check_authority(row.request, Principal(id=by), eligible)
 
     async def approve(
         self, row: RequestRow, *, by: str, digest: str | None, via: str, command_id: str = ""

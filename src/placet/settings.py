@@ -21,9 +21,15 @@ FILE = "placet.toml"
 #: The store of a program that names none.
 DEFAULT_STORE = "sqlite:///placet.db"
 
-#: Variables that are no settings of the file: where it is, who decides, and the mark of tools.
+#: Variables that are not read as texts: where the file is, who decides, tools' mark, debugging.
 OTHER_VARIABLES = frozenset(
-    {"PLACET_CONFIG", "PLACET_APPROVERS", "PLACET_APPROVER_TOKEN", "PLACET_INSIDE_TOOL"}
+    {
+        "PLACET_CONFIG",
+        "PLACET_APPROVERS",
+        "PLACET_APPROVER_TOKEN",
+        "PLACET_INSIDE_TOOL",
+        "PLACET_DEBUG",
+    }
 )
 
 _SHA256_CHARACTERS = 64

@@ -98,7 +98,7 @@ def test_a_vote_may_be_withdrawn_until_it_is_spent() -> None:
         "VoteWithdrawn",
         "LeaseReleased",
     ]
-    assert world.apply(Withdraw(request=request, by=ANN)) == ()
+    assert world.refused(Withdraw(request=request, by=ANN)) == "no_vote"
     assert world.asked().state == Open()
     world.apply(approve(request))
     world.lease()

@@ -21,6 +21,7 @@ from placet.agent.models.scripted import call, calls, say
 from placet.core import commands as c
 from placet.core.state import CallOver, Open
 from placet.core.values import Occurrence
+from placet.runtime import gate as gates
 from placet.runtime.gate import Gate, ToolCall
 from placet.runtime.worker import Worker
 from tests.runtime.desk import Desk
@@ -423,7 +424,10 @@ def test_runs_that_a_worker_cannot_drive_do_not_starve_those_that_it_can(tmp_pat
 
 
 @pytest.mark.promise("D5")
-def test_two_actions_of_a_hosted_run_may_be_entered_at_once(tmp_path: Path) -> None:
+def test_two_actions_of_a_hosted_run_may_be_entered_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gates, "STALE_AFTER", timedelta(seconds=-1))  # Each looks again.
     done: list[str] = []
     both = threading.Barrier(2, timeout=5)
 
@@ -456,7 +460,7 @@ def test_two_actions_of_a_hosted_run_may_be_entered_at_once(tmp_path: Path) -> N
                 await begun.wait()
                 await still_mine(*args)
 
-            gate._still_mine = together  # type: ignore[method-assign]  # To hold both there.
+            monkeypatch.setattr(gate, "_still_mine", together)
             await asyncio.gather(*(gate.run("s", Occurrence("run_1", 1, n)) for n in (0, 1)))
 
         desk.do(host)

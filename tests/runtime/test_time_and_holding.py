@@ -15,6 +15,7 @@ from placet.agent.tools import Tool
 from placet.core import commands as c
 from placet.core.state import Working
 from placet.core.values import Holder
+from placet.runtime.engine import Engine
 from placet.runtime.processes import is_gone, this_process
 from placet.runtime.worker import Worker
 from tests.runtime.desk import Desk
@@ -204,6 +205,7 @@ def test_a_process_seen_to_be_gone_is_taken_over_from_at_once(tmp_path: Path) ->
         start = c.StartRun(run="run_1", agent="support", requester="rob", message="go", holder=gone)
         desk.do(lambda p: p.engine.execute("s", start))
         assert isinstance(desk.state().runs["run_1"].state, Working)
+        assert ("resumed", "run_1", "") in work_once(desk), "a worker misses it at once"
         assert desk.resume().stop == "final"
 
 
@@ -266,3 +268,126 @@ def test_a_body_cancelled_with_its_event_loop_leaves_a_settlement(tmp_path: Path
         desk.do(lambda p: p.settle(row.request.id, by="ana", happened=True, detail="paid 1"))
         assert desk.resume().stop == "final"
         assert desk.results()[0].startswith("paid 1\n(Established by ana")
+
+
+@pytest.mark.promise("D4", "D5")
+def test_a_process_that_cannot_be_seen_is_not_taken_to_be_gone() -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    me = this_process()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        seen_as_gone = is_gone(me)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert not seen_as_gone
+
+
+@pytest.mark.promise("D5")
+def test_leaving_the_client_while_a_body_runs_keeps_its_outcome(tmp_path: Path) -> None:
+    started, release = asyncio.Event(), asyncio.Event()
+
+    @tool(approval="never")
+    async def pay() -> str:
+        """Pay, slowly."""
+        started.set()
+        await release.wait()
+        return "paid"
+
+    async def left(placet: Any) -> None:
+        waiting = asyncio.create_task(placet.run("support", "go", session="s", run_id="run_1"))
+        await started.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        placet.close()
+        release.set()
+        for _ in range(500):
+            await asyncio.sleep(0.01)
+            if not placet._driving:
+                break
+
+    with Desk(tmp_path, [call("pay"), say("ok")], [pay]) as desk:
+        desk.do(left)
+    with Desk(tmp_path, [call("pay"), say("ok")], [pay]) as desk:
+        assert desk.results() == ["paid"]
+        assert desk.resume().stop == "final"
+
+
+@pytest.mark.promise("D5")
+def test_a_loop_that_is_cancelled_in_its_model_gives_the_lease_back(tmp_path: Path) -> None:
+    class Slow:
+        name = "slow"
+
+        async def complete(self, _request: Any) -> Any:
+            await asyncio.sleep(60)
+
+        async def close(self) -> None:
+            return None
+
+    async def torn_down(placet: Any) -> None:
+        running = placet.run("support", "go", session="s", run_id="run_1")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(running, 0.2)
+
+    with Desk(tmp_path, [], [], model=Slow()) as desk:
+        desk.do(torn_down)
+    with Desk(tmp_path, [say("ok")], []) as desk:
+        assert desk.resume().stop == "final"
+
+
+@pytest.mark.promise("H3", "G11")
+def test_a_worker_tells_its_own_tenant_alone(tmp_path: Path) -> None:
+    done: list[str] = []
+    script = [call("pay", what="a"), say("ok")]
+    with Desk(tmp_path, script, [effect(done)]) as desk:
+        (request,) = desk.start().waiting
+        told: list[str] = []
+
+        async def once(placet: Any) -> None:
+            engine = Engine(placet.engine.store, tenant="another")
+            worker = Worker(
+                engine,
+                resume=placet.resume,
+                has_agent=lambda _: True,
+                report=lambda what, which, _: told.append(f"{what} {which}"),
+            )
+            await worker.once()
+
+        desk.do(once)
+        assert told == []
+        assert work_once(desk) == [("notice", request, "the request is opened")]
+
+
+@pytest.mark.promise("H3", "G10")
+def test_people_are_told_again_when_an_approval_is_withdrawn(tmp_path: Path) -> None:
+    done: list[str] = []
+    script = [call("pay", what="a"), say("ok")]
+    with Desk(tmp_path, script, [effect(done)]) as desk:
+        (request,) = desk.start().waiting
+        desk.decide(request, "approve")
+        assert desk.do(lambda p: p.inbox()) == []
+        desk.do(lambda p: p.withdraw(request, by="ana"))
+        assert [row.request.id for row in desk.do(lambda p: p.inbox())] == [request]
+        notices = [kind for what, which, kind in work_once(desk) if which == request]
+        assert notices == [
+            "the request is opened",
+            "the request is closed",
+            "the request is opened",
+        ]
+        with pytest.raises(PlacetError) as refused:
+            desk.do(lambda p: p.withdraw(request, by="ana"))
+        assert refused.value.code == "no_vote"
+
+
+@pytest.mark.promise("G2")
+def test_a_run_id_stands_for_one_agent_and_message(tmp_path: Path) -> None:
+    done: list[str] = []
+    script = [call("pay", what="a"), say("ok")]
+    with Desk(tmp_path, script, [effect(done)]) as desk:
+        desk.start()
+        with pytest.raises(PlacetError) as refused:
+            desk.start("another message")
+        assert refused.value.code == "run_exists"
+        assert desk.start().stop == "approval_required"

@@ -50,6 +50,9 @@ SITS_OUT = timedelta(seconds=10)
 #: How often a driver looks again after a refusal that another's change explains.
 MOST_REFUSALS = 20
 
+#: Refusals that looking again does not mend.
+LASTING_REFUSALS = frozenset({"digest_mismatch", "digest_reused", "call_changed"})
+
 #: What a call means that a model makes without any text of arguments.
 NO_ARGUMENTS = "{}"
 
@@ -124,7 +127,7 @@ class Loop:
 
     @contextlib.asynccontextmanager
     async def _renewed(self, session: str, run: str, fence: int) -> AsyncIterator[None]:
-        """Renew the lease while the body runs, and give it back if it is still held after."""
+        """Renew the lease for as long as this lasts."""
 
         async def renew() -> None:
             while True:
@@ -141,8 +144,9 @@ class Loop:
     async def _release(
         self, session: str, run: str, fence: int, pause: timedelta | None, cause: str
     ) -> None:
-        with contextlib.suppress(StaleHolder):
-            release = c.ReleaseLease(run=run, fence=fence, pause=pause, cause=cause)
+        """Give the lease back if it is still held; a store that fails too lets it lapse."""
+        release = c.ReleaseLease(run=run, fence=fence, pause=pause, cause=cause)
+        with contextlib.suppress(PlacetError):
             await self._engine.execute(session, release)
 
     async def _work(
@@ -165,13 +169,19 @@ class Loop:
                 await self._release(session, run, fence, pause, trouble.code)
                 trouble.ids["run_id"] = run
                 raise
-            except Refusal:
+            except Refusal as refusal:
                 # Somebody else changed the session since this state was read: look again.
                 refusals += 1
-                if refusals > MOST_REFUSALS:
-                    await self._release(session, run, fence, REST_RETRYABLE, "refused")
+                if refusal.code in LASTING_REFUSALS or refusals > MOST_REFUSALS:
+                    await self._release(session, run, fence, REST_RETRYABLE, refusal.code)
                     raise
                 state = await self._engine.session(session, c.Names(runs=(run,)))
+            except asyncio.CancelledError:
+                # The event loop ends: what was begun is on record, and nothing waits any more.
+                with contextlib.suppress(PlacetError):
+                    release = c.ReleaseLease(run=run, fence=fence, cause="its process ends")
+                    self._engine.hand_over(session, release).result()
+                raise
             except Exception as error:  # Nothing is under way: another may take over at once.
                 await self._release(session, run, fence, REST_RETRYABLE, type(error).__name__)
                 raise

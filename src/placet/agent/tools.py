@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
-from typing import Any, Literal, NewType, TypeVar, overload
+from typing import Any, Literal, NewType, TypedDict, TypeVar, Unpack, overload
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
 from placet.core.canonical import JsonValue, canonical
@@ -40,17 +40,35 @@ Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
 
 
+class ToolOptions(TypedDict, total=False):
+    """What `tool` takes beside the function."""
+
+    name: str | None
+    version: str
+    reads_only: bool
+    approval: Literal["always", "never"] | ApprovalFunction | None
+    surface: str
+    scopes: tuple[str, ...] | list[str]
+    effect: str
+    reversible: bool
+    idempotent: bool
+    retries: int
+    backoff: timedelta
+    time_limit: timedelta
+    not_done: tuple[type[BaseException], ...]
+
+
 class Tool:
     """A declared tool. `declaration` is what the gate sees; calling it calls the function."""
 
     declaration: Declaration
 
-    def __init__(self, function: Function, **options: Any) -> None:
+    def __init__(self, function: Function, options: ToolOptions) -> None:
+        self.__name__ = _named(function, options["name"])
         self._function = function
-        self._options = options
+        self._options = _checked(self.__name__, options)
         self._probe: Function | None = None
         self._environment: Function | None = None
-        self.__name__ = options.get("name") or function.__name__
         self.__doc__ = function.__doc__
         self.declaration = _declaration(self)
 
@@ -76,11 +94,16 @@ class Tool:
 
 
 @overload
-def tool(function: Function, /) -> Tool: ...
+def tool(function: Function, /, **options: Unpack[ToolOptions]) -> Tool: ...
 
 
 @overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Function], Tool]: ...
+
+
 def tool(
+    function: Function | None = None,
+    /,
     *,
     name: str | None = None,
     version: str = "1",
@@ -95,10 +118,7 @@ def tool(
     backoff: timedelta = timedelta(seconds=1),
     time_limit: timedelta = TIME_LIMIT,
     not_done: tuple[type[BaseException], ...] = (),
-) -> Callable[[Function], Tool]: ...
-
-
-def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
+) -> Tool | Callable[[Function], Tool]:
     """Declare a function as a tool.
 
     The schema is made from its signature and the description from its docstring. A tool that
@@ -108,45 +128,122 @@ def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable
     and `not_done` (error types that say it did not act) take effect as D4 says. Raises
     InvalidDeclaration.
     """
+    options: ToolOptions = {
+        "name": name,
+        "version": version,
+        "reads_only": reads_only,
+        "approval": approval,
+        "surface": surface,
+        "scopes": scopes,
+        "effect": effect,
+        "reversible": reversible,
+        "idempotent": idempotent,
+        "retries": retries,
+        "backoff": backoff,
+        "time_limit": time_limit,
+        "not_done": not_done,
+    }
     if function is not None:
-        return Tool(function)
-    return lambda declared: Tool(declared, **options)
+        return Tool(function, options)
+    return lambda declared: Tool(declared, options)
+
+
+def _named(function: Any, name: str | None) -> str:
+    """Give the tool's name; what is no function has neither a name nor types to make it from."""
+    own = getattr(function, "__name__", None)
+    if not callable(function) or not isinstance(own, str):
+        raise InvalidDeclaration(
+            "invalid_tool",
+            f"Tool {name or own or type(function).__name__}: only a function can be a tool.",
+            hint="Write a function that calls it.",
+        )
+    return own if name is None else name
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_error(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
+
+
+_TEXT = (_is_text, "a text, and not empty")
+_SWITCH = (lambda value: isinstance(value, bool), "True or False")
+
+#: What each option must be, with the words for it.
+_OPTIONS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (lambda value: value is None or _is_text(value), _TEXT[1]),
+    "version": _TEXT,
+    "reads_only": _SWITCH,
+    "approval": (
+        lambda value: value in (None, "always", "never") or callable(value),
+        "'always', 'never' or a function",
+    ),
+    "surface": _TEXT,
+    "scopes": (
+        lambda value: isinstance(value, (tuple, list)) and all(map(_is_text, value)),
+        "a tuple or list of texts",
+    ),
+    "effect": (lambda value: isinstance(value, str), "a text"),
+    "reversible": _SWITCH,
+    "idempotent": _SWITCH,
+    "retries": (
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
+        "a whole number, 0 or more",
+    ),
+    "backoff": (
+        lambda value: isinstance(value, timedelta) and value >= timedelta(0),
+        "a timedelta, 0 or more",
+    ),
+    "time_limit": (
+        lambda value: isinstance(value, timedelta) and value > timedelta(0),
+        "a timedelta above 0",
+    ),
+    "not_done": (
+        lambda value: isinstance(value, tuple) and all(map(_is_error, value)),
+        "a tuple of exception types",
+    ),
+}
+
+
+def _checked(name: str, options: ToolOptions) -> ToolOptions:
+    """Hold each option against what it must be; raises InvalidDeclaration."""
+    for option, value in options.items():
+        holds, must = _OPTIONS[option]
+        if not holds(value):
+            raise InvalidDeclaration("invalid_tool", f"Tool {name}: {option} must be {must}.")
+    return options
 
 
 def _declaration(tool: Tool) -> Declaration:
     function, options = tool._function, tool._options
-    name = tool.__name__
-    kind: CallKind = "read" if options.get("reads_only") else "effect"
-    approval = options.get("approval") or ("never" if kind == "read" else "always")
-    if approval not in ("always", "never") and not callable(approval):
-        raise InvalidDeclaration(
-            "invalid_tool", f"Tool {name}: approval is 'always', 'never' or a function."
-        )
-    signature = _Signature(name, function)
+    kind: CallKind = "read" if options["reads_only"] else "effect"
+    signature = _Signature(tool.__name__, function)
     probe, environment = tool._probe, tool._environment
     return Declaration(
-        name=name,
-        version=str(options.get("version", "1")),
+        name=tool.__name__,
+        version=options["version"],
         description=inspect.getdoc(function) or "",
         parameters=signature.parameters,
         validate=signature.validate,
         body=signature.caller(function),
         kind=kind,
-        surface=options.get("surface", EVERY_SURFACE),
-        scopes=tuple(options.get("scopes", ())),
-        effect=options.get("effect", ""),
-        reversible=bool(options.get("reversible", False)),
-        approval=approval,  # type: ignore[arg-type]  # Checked above.
+        surface=options["surface"],
+        scopes=tuple(options["scopes"]),
+        effect=options["effect"],
+        reversible=options["reversible"],
+        approval=options["approval"] or ("never" if kind == "read" else "always"),
         recovery=Recovery(
-            idempotent=bool(options.get("idempotent", False)),
+            idempotent=options["idempotent"],
             probe=probe is not None,
-            retries=int(options.get("retries", 0)),
-            backoff=options.get("backoff", timedelta(seconds=1)),
-            time_limit=options.get("time_limit", TIME_LIMIT),
+            retries=options["retries"],
+            backoff=options["backoff"],
+            time_limit=options["time_limit"],
         ),
         probe=None if probe is None else signature.caller(probe),
         environment=None if environment is None else signature.reader(environment),
-        not_done=(NotDone, *options.get("not_done", ())),
+        not_done=(NotDone, *options["not_done"]),
     )
 
 
@@ -157,6 +254,7 @@ class _Signature:
 
     def __init__(self, name: str, function: Function) -> None:
         fields: dict[str, Any] = {}
+        self._name = name
         self._key: str | None = None
         try:
             hints = typing.get_type_hints(function, include_extras=True)
@@ -230,7 +328,7 @@ class _Signature:
                 values[takes_key] = key
             if inspect.iscoroutinefunction(function):
                 return await function(**values)
-            result = await in_thread(lambda: function(**values), name=function.__name__)
+            result = await in_thread(lambda: function(**values), name=self._name)
             return await result if inspect.isawaitable(result) else result
 
         return body
@@ -248,9 +346,10 @@ class _Signature:
 
 
 def _same(one: dict[str, JsonValue], other: dict[str, JsonValue]) -> bool:
-    """Say whether two objects are the same arguments; raises Unreadable as `canonical` does.
+    """Say whether two objects are the same arguments; may raise Unreadable.
 
-    What JSON writes alike is alike, order and kinds of numbers included, and that is seen sooner.
+    What JSON writes alike, to the order of keys and the kind of numbers, is the same; that is seen
+    sooner than that two canonical forms are.
     """
     return json.dumps(one) == json.dumps(other) or canonical(one) == canonical(other)
 
@@ -290,8 +389,3 @@ class _WithoutTitles(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # pydantic's own.
         """Never."""
         return False
-
-
-def schema_of(kind: Any) -> dict[str, Any]:
-    """Give the JSON schema of a type."""
-    return TypeAdapter(kind).json_schema(schema_generator=_WithoutTitles)

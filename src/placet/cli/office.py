@@ -21,7 +21,7 @@ from placet.runtime.authority import Authority
 from placet.runtime.engine import Engine
 from placet.runtime.files import instant, record
 from placet.settings import Settings
-from placet.stores.store import RequestRow, Store
+from placet.stores.store import RequestRow, RunRow, Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,22 @@ class Office:
 
     engine: Engine
     people: People
+
+    async def find(self, request: str, *, session: str | None = None) -> RequestRow:
+        """Find a request; raises NotFound, which says so where the id is a run's."""
+        try:
+            return await self.engine.find_request(request, session=session)
+        except NotFound:
+            run = await self.engine.read(self.engine.store.find_run, self.engine.tenant, request)
+            if run is None or session not in (None, run.session):
+                raise
+            raise NotFound(
+                "request_not_found",
+                "That is a run, and no request.",
+                hint=f"`placet resume {run.run.id}` says what it waits for; `placet inbox` lists"
+                " the requests.",
+                run_id=run.run.id,
+            ) from None
 
     async def record(self, row: RequestRow) -> dict[str, Any]:
         """Give a request as JSON."""
@@ -51,6 +67,22 @@ class Office:
         return await self.record(
             RequestRow(tenant=row.tenant, session=row.session, request=request)
         )
+
+
+async def find_run(engine: Engine, run: str) -> RunRow:
+    """Find a run; raises NotFound, which names the run where the id is a request's."""
+    try:
+        return await engine.find_run(run)
+    except NotFound:
+        row = await engine.read(engine.store.find_request, engine.tenant, run)
+        if row is None:
+            raise
+        raise NotFound(
+            "run_not_found",
+            "That is a request, and no run.",
+            hint=f"Its run is {row.request.at.run}.",
+            request_id=run,
+        ) from None
 
 
 def existing_store(settings: Settings) -> Store:

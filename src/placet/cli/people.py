@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,11 +14,12 @@ import click
 from placet.cli.identity import Identity, confirmed, who_decides
 from placet.cli.office import Office, card_document, office
 from placet.cli.output import Given, shared
+from placet.cli.standing import about, finding_word, last_line, stored_reason
 from placet.core.canonical import Unreadable, parse_arguments
 from placet.core.card import Card, render_text, status_of
 from placet.core.display import visible
-from placet.core.errors import InvalidInput
-from placet.core.state import Open, Request
+from placet.core.errors import Conflict, InvalidInput
+from placet.core.state import Open, Rejected, Request, Settled
 from placet.stores.store import RequestRow
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,7 +48,7 @@ def asked(command: F) -> F:
 # --- looking ----------------------------------------------------------------------------------
 
 
-@click.command("inbox")
+@click.command("inbox", short_help="List the requests that wait for people.")
 @click.option("--session", help="Only requests of this session.")
 @shared
 @click.pass_obj
@@ -77,7 +79,7 @@ def _line(row: RequestRow) -> str:
     )
 
 
-@click.command("show")
+@click.command("show", short_help="Show the card of a request.")
 @click.argument("request")
 @click.option("--session", help="Refuse a request of any other session.")
 @shared
@@ -86,19 +88,43 @@ def show_command(given: Given, request: str, session: str | None) -> None:
     """Show the card of a request: all that would happen, and what is known of it."""
 
     async def look(desk: Office) -> tuple[dict[str, Any], str]:
-        row = await desk.engine.find_request(request, session=session)
+        row = await desk.find(request, session=session)
         card = await desk.people.card(row)
-        document = {**await desk.record(row), "card": card_document(card)}
-        return document, render_text(card)
+        more = await about(desk, row)
+        document = {**await desk.record(row), "card": _card_document(row, card), **more}
+        return document, "\n".join([_card_text(row, card), *_about_lines(more)])
 
     with office(given.settings()) as desk:
         given.show(*asyncio.run(look(desk)))
 
 
+def _card_text(row: RequestRow, card: Card) -> str:
+    """Lay a card out; what is closed has no "then" after its deadline any more."""
+    text = render_text(card)
+    if isinstance(row.request.state, Open):
+        return text
+    before, then, after = text.rpartition(f"; then {card.then}")
+    return f"{before}{after}" if then else text
+
+
+def _card_document(row: RequestRow, card: Card) -> dict[str, Any]:
+    waits = isinstance(row.request.state, Open)
+    return card_document(card if waits else replace(card, then=""))
+
+
+def _about_lines(more: Mapping[str, Any]) -> list[str]:
+    facts = [("key", more["idempotency_key"]), ("ended", more["ending"])]
+    lines = [f"  {name:<11} {visible(str(value))}" for name, value in facts if value]
+    if more["answers"]:
+        lines.append("  answer with one of:")
+        lines += [f"    {visible(each)}" for each in more["answers"]]
+    return lines
+
+
 # --- deciding ---------------------------------------------------------------------------------
 
 
-@click.command("approve")
+@click.command("approve", short_help="Approve the action that a request stands for.")
 @click.argument("request")
 @identified
 @asked
@@ -120,17 +146,17 @@ def approve_command(
     who = who_decides(settings, token_file)
 
     async def decide(desk: Office, bound: str | None) -> tuple[dict[str, Any], str]:
-        row = await desk.engine.find_request(request, session=session)
+        row = await desk.find(request, session=session)
         after = await desk.people.approve(row, by=who.name, digest=bound, via=who.via)
         return await _decision(desk, row, after, who, f"approved by {who.name}")
 
     with office(settings) as desk:
         asks = who.via == "terminal" and not yes
-        bound = _bound(desk, request, session, digest, word="approve" if asks else "")
+        bound = _bound(desk, who, request, session, digest, word="approve" if asks else "")
         given.show(*asyncio.run(decide(desk, bound)))
 
 
-@click.command("reject")
+@click.command("reject", short_help="Say no, for a reason that the model is told.")
 @click.argument("request")
 @click.option("--reason", required=True, help="Why; the model is told it.")
 @identified
@@ -150,17 +176,27 @@ def reject_command(
         raise InvalidInput("no_reason", "A rejection needs a reason.", request_id=request)
 
     async def decide(desk: Office) -> tuple[dict[str, Any], str]:
-        row = await desk.engine.find_request(request, session=session)
+        row = await desk.find(request, session=session)
         after = await desk.people.reject(
             row, by=who.name, reason=reason, digest=digest, via=who.via
         )
-        return await _decision(desk, row, after, who, f"rejected by {who.name}: {reason}")
+        stored = await stored_reason(desk, row, after)
+        before = isinstance(row.request.state, Rejected)
+        if stored != reason.strip():
+            raise Conflict(
+                "already_rejected",
+                f"Already rejected by {who.name}: {stored}",
+                hint="That reason stands, and the model is told it; the new one is not recorded.",
+                request_id=after.id,
+            )
+        already = "already " if before else ""
+        return await _decision(desk, row, after, who, f"{already}rejected by {who.name}: {stored}")
 
     with office(settings) as desk:
         given.show(*asyncio.run(decide(desk)))
 
 
-@click.command("withdraw")
+@click.command("withdraw", short_help="Take your approval back, before it is spent.")
 @click.argument("request")
 @identified
 @click.pass_obj
@@ -176,7 +212,7 @@ def withdraw_command(
     who = who_decides(settings, token_file)
 
     async def decide(desk: Office) -> tuple[dict[str, Any], str]:
-        row = await desk.engine.find_request(request, session=session)
+        row = await desk.find(request, session=session)
         if digest is not None and digest != row.request.digest:
             raise InvalidInput("digest_mismatch", "The request has another digest.")
         after = await desk.people.withdraw(row, by=who.name)
@@ -186,7 +222,7 @@ def withdraw_command(
         given.show(*asyncio.run(decide(desk)))
 
 
-@click.command("settle")
+@click.command("settle", short_help="Say what became of an unknown outcome.")
 @click.argument("request")
 @click.option("--happened", metavar="RESULT", help="It happened, and this was the result.")
 @click.option("--did-not-happen", is_flag=True, help="It did not happen.")
@@ -213,15 +249,17 @@ def settle_command(
     who = who_decides(settings, token_file)
 
     async def decide(desk: Office, bound: str | None) -> tuple[dict[str, Any], str]:
-        row = await desk.engine.find_request(request, session=session)
+        row = await desk.find(request, session=session)
         after = await desk.people.settle(
             row, by=who.name, happened=finding, detail=told, digest=bound, via=who.via
         )
-        return await _decision(desk, row, after, who, f"settled by {who.name}: {word}")
+        found = after.state.finding if isinstance(after.state, Settled) else word
+        what = f"settled by {who.name}: {finding_word(found)}"
+        return await _decision(desk, row, after, who, what)
 
     with office(settings) as desk:
         asks = who.via == "terminal" and not yes
-        bound = _bound(desk, request, session, digest, word=word if asks else "")
+        bound = _bound(desk, who, request, session, digest, word=word if asks else "")
         given.show(*asyncio.run(decide(desk, bound)))
 
 
@@ -240,7 +278,7 @@ def _finding(
     return ("did-not-happen", False, detail) if did_not_happen else ("abandon", None, detail)
 
 
-@click.command("edit")
+@click.command("edit", short_help="Change the arguments, as a new version.")
 @click.argument("request")
 @click.option("--set", "changed", multiple=True, metavar="NAME=JSON", help="Change one argument.")
 @click.option("--arguments", metavar="JSON", help="Put these arguments in place of all.")
@@ -274,13 +312,13 @@ def edit_command(
     who = who_decides(settings, token_file)
 
     async def changed_arguments(desk: Office) -> Mapping[str, Any]:
-        row = await desk.engine.find_request(request, session=session)
+        row = await desk.find(request, session=session)
         return values if arguments is not None else {**await _stored(desk, row), **values}
 
     async def decide(
         desk: Office, new: Mapping[str, Any], bound: str | None
     ) -> tuple[dict[str, Any], str]:
-        row = await desk.engine.find_request(request, session=session)
+        row = await desk.find(request, session=session)
         after = await desk.people.edit(row, by=who.name, arguments=new, digest=bound, via=who.via)
         return await _decision(desk, row, after, who, f"edited by {who.name}")
 
@@ -289,7 +327,8 @@ def edit_command(
         new = asyncio.run(changed_arguments(desk))
         asks = who.via == "terminal" and not yes
         more = _shown("new arguments", new)
-        bound = _bound(desk, request, session, digest, word="edit" if asks else "", more=more)
+        word = "edit" if asks else ""
+        bound = _bound(desk, who, request, session, digest, word=word, more=more)
         given.show(*asyncio.run(decide(desk, new, bound)))
 
 
@@ -310,7 +349,11 @@ def _assignment(text: str) -> tuple[str, Any]:
     """Read `name=JSON`; raises InvalidInput."""
     name, separator, value = text.partition("=")
     if not separator or not name:
-        raise InvalidInput("invalid_assignment", f"{text!r} is not of the form name=JSON.")
+        raise InvalidInput(
+            "invalid_assignment",
+            f"{text!r} is not of the form name=JSON.",
+            hint=f"""Say --set '{text or "name"}=50', or --set '{text or "name"}="a text"'.""",
+        )
     try:
         json.loads(value)
         return name, parse_arguments(f'{{"value": {value}}}')["value"]
@@ -348,6 +391,7 @@ def _shown(title: str, arguments: Mapping[str, Any]) -> str:
 
 def _bound(
     desk: Office,
+    who: Identity,
     request: str,
     session: str | None,
     digest: str | None,
@@ -364,12 +408,13 @@ def _bound(
         return digest
 
     async def look() -> tuple[RequestRow, Card]:
-        row = await desk.engine.find_request(request, session=session)
+        row = await desk.find(request, session=session)
         return row, await desk.people.card(row)
 
     row, card = asyncio.run(look())
     if not isinstance(row.request.state, Open):
         return None
+    desk.people.check_authority(row, by=who.name)
     confirmed(word, "\n".join(part for part in (render_text(card), more) if part))
     return card.digest
 
@@ -383,7 +428,8 @@ async def _decision(
     if found["successor"] is not None:
         shown = await desk.engine.find_request(found["successor"])
     card = await desk.people.card(shown)
-    document = {**found, "by": who.name, "via": who.via, "card": card_document(card)}
+    named = {"by": who.name, "via": who.via, "card": _card_document(shown, card)}
+    document: dict[str, Any] = {**found, **named}
     lines = [f"{after.id} {visible(what)}  ({status_of(after)}, via {who.via})"]
     if found["successor"] is not None:
         document["successor_status"] = card.status
@@ -393,5 +439,5 @@ async def _decision(
     if isinstance(shown.request.state, Open) and shown.request.kind == "approval":
         lines.append(f"  votes        {len(card.votes)} of {card.quorum}")
     lines.append(f"  digest       {card.digest}")
-    lines.append(f"  run          {card.run}: `placet resume {card.run}`, or a worker, goes on")
+    lines.append(f"  run          {await last_line(desk, shown, shown.request)}")
     return document, "\n".join(lines)

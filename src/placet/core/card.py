@@ -7,10 +7,12 @@ out and escapes for its own markup. Nothing is cut.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from placet.core import wording
 from placet.core.canonical import JsonValue
 from placet.core.display import masked, visible
 from placet.core.state import (
@@ -28,6 +30,8 @@ from placet.core.state import (
     Voided,
 )
 from placet.core.values import Draft
+
+_PLACE = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +78,6 @@ def card(
     readable = isinstance(draft.arguments, Mapping)
     shown = masked(dict(draft.arguments)) if isinstance(draft.arguments, Mapping) else {}
     assert isinstance(shown, dict), "a masked object is an object"
-    secrets_of = [text for text in _hidden(draft.arguments, shown) if text]
     votes = request.state.votes if isinstance(request.state, (Open, Approved, Spent)) else ()
     return Card(
         request=request.id,
@@ -92,12 +95,12 @@ def card(
             for name, value in shown.items()
         ),
         raw_arguments=None if readable else visible(_masked_text(str(draft.arguments))),
-        effect=visible(_without(str(grounds.get("effect") or ""), secrets_of)),
+        effect=visible(_effect(str(grounds.get("effect") or ""), draft.arguments, shown)),
         reversible=bool(grounds.get("reversible", False)),
         claim=visible(_masked_text(str(grounds.get("claim") or "")), keep_newlines=True),
         reason=visible(str(grounds.get("reason") or "")),
         rule=visible(request.rule),
-        changes=visible(_without(changes, secrets_of)),
+        changes=visible(_changes(changes)),
         attempts=call.attempts,
         approvers=tuple(sorted(visible(p) for p in request.needs.people(request.requester))),
         quorum=request.needs.quorum,
@@ -137,23 +140,44 @@ def _then(request: Request) -> str:
     return "the call expires and does not run"
 
 
-def _hidden(before: object, after: JsonValue) -> list[str]:
-    """Give the texts that masking took away, so that no sentence built of them shows one."""
-    if isinstance(before, str) and before != after:
-        return [before]
-    if isinstance(before, Mapping) and isinstance(after, dict):
-        pairs = zip(before.values(), after.values(), strict=False)
-        return [text for one, other in pairs for text in _hidden(one, other)]
-    if isinstance(before, list) and isinstance(after, list):
-        pairs = zip(before, after, strict=False)
-        return [text for one, other in pairs for text in _hidden(one, other)]
-    return []
+def _effect(
+    template: str, arguments: Mapping[str, JsonValue] | str, shown: Mapping[str, JsonValue]
+) -> str:
+    """Fill an effect with the arguments as they are shown, so that it can hold no more than they.
+
+    In one pass, so that what an argument holds is never filled in itself. `shown` has the
+    arguments in their order, but a name that holds a secret is another one there.
+    """
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in zip(arguments, shown.values(), strict=False)
+    }
+    return _PLACE.sub(lambda place: texts.get(place[1], place[0]), _masked_text(template))
 
 
-def _without(text: str, secret_texts: list[str]) -> str:
-    for secret in secret_texts:
-        text = text.replace(secret, "‹secret›")
-    return _masked_text(text)
+def _changes(stored: str) -> str:
+    """Tell what was changed: an edit's list is masked by name, and a sentence is shown as it is."""
+    found = changes_of(stored)
+    return _masked_text(stored) if found is None else wording.changes(map(_masked_change, found))
+
+
+def changes_of(stored: str) -> list[dict[str, JsonValue]] | None:
+    """Read what an edit changed, or give None where the text is a sentence (of a void)."""
+    try:
+        found = json.loads(stored)
+    except ValueError:
+        return None
+    return found if isinstance(found, list) else None
+
+
+def _masked_change(change: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Mask both sides of a change as the argument of its name is masked."""
+    copy = dict(change)
+    for side in change.keys() & {"old", "new"}:
+        one = masked({str(change["name"]): change[side]})
+        assert isinstance(one, dict), "a masked object is an object"
+        ((copy["name"], copy[side]),) = one.items()
+    return copy
 
 
 def _masked_text(text: str) -> str:

@@ -14,7 +14,7 @@ from placet.core import events as e
 from placet.core import wording
 from placet.core.canonical import digest_of, short_id
 from placet.core.deciding_runs import active
-from placet.core.deciding_steps import ask, freeze, grounds, nobody
+from placet.core.deciding_steps import answer_to, ask, freeze, grounds, nobody
 from placet.core.errors import Closed, Conflict, InProgress, InvalidInput, Refusal, StaleHolder
 from placet.core.state import (
     Allowed,
@@ -88,7 +88,7 @@ def _begin_allowed(so_far: Unfolding, command: c.Begin, call: Call) -> None:
     today = command.today
     run = so_far.run(call.at.run)
     if isinstance(today, c.Unsound):
-        so_far.end_call(call.at, today.code, so_far.text(today.detail))
+        so_far.end_call(call.at, today.code, so_far.text(answer_to(today)))
     elif isinstance(today.ruling, Deny):
         told = wording.policy_denied(today.ruling.rule, today.ruling.reason)
         so_far.end_call(call.at, "policy_denied", so_far.text(told))
@@ -156,8 +156,10 @@ def _begin_approved(so_far: Unfolding, command: c.Begin, call: Call, request: Re
         return
     people = request.needs.people(request.requester) & command.eligible
     dropped = tuple(v for v in request.state.votes if v not in people)
-    if len(request.state.votes) - len(dropped) < request.needs.quorum:
-        so_far.add(e.VotesDropped(request=request.id, people=dropped))
+    reopened = len(request.state.votes) - len(dropped) < request.needs.quorum
+    if dropped:
+        so_far.add(e.VotesDropped(request=request.id, people=dropped, reopened=reopened))
+    if reopened:
         return
     _not_held(so_far, call)
     _enter(so_far, command, call, request.id)
@@ -208,7 +210,7 @@ def _void(
 
     if isinstance(today, c.Unsound):
         closed()
-        so_far.end_call(call.at, today.code, so_far.text(today.detail))
+        so_far.end_call(call.at, today.code, so_far.text(answer_to(today)))
     elif call.voids + 1 >= MOST_VOIDS:
         closed()
         so_far.end_call(call.at, "environment_unstable", so_far.text(wording.unstable(changed)))

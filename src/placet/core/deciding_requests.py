@@ -43,7 +43,7 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
             raise _decided(request)
         case Open(votes=votes):
             _in_time(so_far, request)
-            _may_decide(request, command.by, command.eligible)
+            check_authority(request, command.by, command.eligible)
             if by in votes:
                 return
             if not request.readable:
@@ -71,9 +71,9 @@ def reject(so_far: Unfolding, command: c.Reject) -> None:
             return
         case Open():
             _in_time(so_far, request)
-            _may_decide(request, command.by, command.eligible)
+            check_authority(request, command.by, command.eligible)
         case _:
-            raise _decided(request)
+            raise _decided(request, by=command.by.id)
     reason = command.reason.strip() or wording.NO_REASON
     so_far.add(
         e.RequestRejected(
@@ -91,8 +91,19 @@ def withdraw(so_far: Unfolding, command: c.Withdraw) -> None:
     _is_person(command.by)
     match request.state:
         case Open(votes=votes) | Approved(votes=votes):
-            if command.by.id in votes:
-                so_far.add(e.VoteWithdrawn(request=request.id, by=command.by.id))
+            if command.by.id not in votes:
+                raise Conflict(
+                    "no_vote", f"{command.by.id} has not approved it.", request_id=request.id
+                )
+            reopened = isinstance(request.state, Approved)
+            so_far.add(e.VoteWithdrawn(request=request.id, by=command.by.id, reopened=reopened))
+        case Spent():
+            raise Closed(
+                "spent",
+                "It has begun or is done, and cannot be taken back.",
+                hint=f"While the run goes on, `placet cancel {request.at.run}` ends it after that.",
+                request_id=request.id,
+            )
         case _:
             raise _decided(request)
 
@@ -103,7 +114,7 @@ def edit(so_far: Unfolding, command: c.Edit) -> None:
     if not isinstance(request.state, Open):
         raise _decided(request)
     _in_time(so_far, request)
-    _may_decide(request, command.by, command.eligible)
+    check_authority(request, command.by, command.eligible)
     call, proposal = so_far.call(request.at), command.proposal
     draft = proposal.draft
     if not proposal.readable:
@@ -174,7 +185,7 @@ def settle(so_far: Unfolding, command: c.Settle) -> None:
         case Settled(by=by, finding=known) if (by, known) == (command.by.id, finding):
             return
         case Open():
-            _may_decide(request, command.by, command.eligible)
+            check_authority(request, command.by, command.eligible)
         case _:
             raise _decided(request)
     if command.happened and not command.detail:
@@ -246,14 +257,24 @@ def _in_time(so_far: Unfolding, request: Request) -> None:
         )
 
 
-def _may_decide(request: Request, by: Principal, eligible: frozenset[str]) -> None:
+def check_authority(request: Request, by: Principal, eligible: frozenset[str]) -> None:
     """Check authority: policy's at the request, and policy's of now (G10)."""
     _is_person(by)
-    if by.id not in request.needs.people(request.requester) or by.id not in eligible:
-        who = ", ".join(sorted(request.needs.people(request.requester) & eligible)) or "nobody"
-        raise NotPermitted(
-            "not_an_approver", f"{by.id} may not decide this; {who} may.", request_id=request.id
-        )
+    asked = request.needs.people(request.requester)
+    if by.id in asked and by.id in eligible:
+        return
+    ids = {"request_id": request.id}
+    if may := sorted(asked & eligible):
+        told = f"{by.id} may not decide this; {', '.join(may)} may."
+        raise NotPermitted("not_an_approver", told, **ids)
+    before, now = (", ".join(sorted(people)) or "nobody" for people in (asked, eligible))
+    raise NotPermitted(
+        "not_an_approver",
+        f"Nobody may decide this any more: it was asked of {before} when it was proposed, and the"
+        f" settings now name {now}.",
+        hint=f"Name {before} as an approver again, or `placet cancel {request.at.run}`.",
+        **ids,
+    )
 
 
 def _is_person(by: Principal) -> None:
@@ -263,10 +284,14 @@ def _is_person(by: Principal) -> None:
         )
 
 
-def _decided(request: Request) -> Refusal:
+def _decided(request: Request, *, by: str = "") -> Refusal:
     """Say how a request was decided or closed, to who comes too late."""
     ids = {"request_id": request.id}
     match request.state:
+        case Approved(votes=votes) if by in votes:
+            hint = f"Take your approval back first: `placet withdraw {request.id}`."
+            told = f"Approved by {', '.join(votes)}."
+            return Conflict("already_approved", told, hint=hint, **ids)
         case Approved(votes=votes) | Spent(votes=votes):
             return Conflict("already_approved", f"Approved by {', '.join(votes)}.", **ids)
         case Rejected(by=by):
@@ -282,6 +307,7 @@ def _decided(request: Request) -> Refusal:
         case Cancelled(cause=cause):
             return Closed("cancelled", f"Its run was ended: {cause}.", **ids)
         case Settled(by=by, finding=finding):
-            return Conflict("already_settled", f"{by} settled it: {finding}.", **ids)
+            told = finding.replace("_", "-")
+            return Conflict("already_settled", f"{by} settled it: {told}.", **ids)
         case Open():
             return Conflict("still_open", "It still waits.", **ids)

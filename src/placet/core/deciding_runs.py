@@ -14,7 +14,9 @@ def start(so_far: Unfolding, command: c.StartRun) -> None:
     """Begin a run, or a child run for a call that is allowed to open one."""
     known = so_far.state.runs.get(command.run)
     if known is not None:
-        if (known.agent, known.requester) != (command.agent, command.requester):
+        message_ref = so_far.text(command.message).ref
+        started = (known.agent, known.requester, known.message_ref)
+        if started != (command.agent, command.requester, message_ref):
             raise Conflict("run_exists", "That run id stands for another run.", run_id=command.run)
         return
     if command.parent is None:

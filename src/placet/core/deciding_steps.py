@@ -89,6 +89,12 @@ def _known(so_far: Unfolding, command: c.Propose) -> bool:
     if not before:
         return False
     keys = {call.at: call.proposed_key or call.call_key for call in before}
+    if len(keys) != len(command.calls):
+        raise Conflict(
+            "call_changed",
+            f"This step was proposed with {len(keys)} calls, not {len(command.calls)}.",
+            run_id=command.run,
+        )
     for call in command.calls:
         if keys.get(_at(call)) != call.call_key:
             raise Conflict(
@@ -130,10 +136,14 @@ def _classify(so_far: Unfolding, command: c.Propose, run: Run, call: c.Proposal)
     elif _remembered(so_far, run, call):
         return
     elif isinstance(call, c.Unsound):
-        told = wording.invalid(call.detail) if call.code == "invalid_arguments" else call.detail
-        so_far.add(_ended(call, call.code, so_far.text(told)))
+        so_far.add(_ended(call, call.code, so_far.text(answer_to(call))))
     else:
         _rule(so_far, command, run, call)
+
+
+def answer_to(call: c.Unsound) -> str:
+    """Give what the model is told of a call that is answered at once."""
+    return wording.invalid(call.detail) if call.code == "invalid_arguments" else call.detail
 
 
 def _remembered(so_far: Unfolding, run: Run, call: c.Proposal) -> bool:

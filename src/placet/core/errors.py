@@ -14,8 +14,7 @@
         ├── InProgress          another worker is on it
         ├── Closed              too late: expired, superseded, cancelled, spent
         ├── NotPermitted        the principal may not decide this
-        ├── StaleHolder         the lease or fence is no longer the caller's
-        └── LimitReached        a named limit; nothing was begun
+        └── StaleHolder         the lease or fence is no longer the caller's
 
 `code` is stable and is what programs test; `message` and `hint` are for people and may change.
 """
@@ -105,7 +104,3 @@ class NotPermitted(Refusal):
 
 class StaleHolder(Refusal):
     """The lease has passed to another holder, or has run out."""
-
-
-class LimitReached(Refusal):
-    """A named limit would be passed."""

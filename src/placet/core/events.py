@@ -134,18 +134,23 @@ class VoteCast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteWithdrawn:
-    """A person took a vote back before it was spent."""
+    """A person took a vote back before it was spent; `reopened` says that it had been approved."""
 
     request: str
     by: str
+    reopened: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VotesDropped:
-    """Votes of people without authority were dropped as the action was about to run (G10)."""
+    """Votes of people without authority were dropped as the action was about to run (G10).
+
+    `reopened` says that too few were left, and the request waits again.
+    """
 
     request: str
     people: tuple[str, ...]
+    reopened: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,6 +99,7 @@ def _run_started(state: Session, event: e.RunStarted) -> Session:
         max_steps=event.max_steps,
         started_at=state.now,
         order=state.seq,
+        message_ref=event.message.ref,
         parent=event.parent,
         state=Resting(),
     )
@@ -301,7 +302,8 @@ def _vote_withdrawn(state: Session, event: e.VoteWithdrawn) -> Session:
 
 def _votes_dropped(state: Session, event: e.VotesDropped) -> Session:
     votes = tuple(v for v in _votes(state, event.request) if v not in event.people)
-    return _request(state, event.request, Open(votes=votes))
+    standing = Open(votes=votes) if event.reopened else Approved(votes=votes)
+    return _request(state, event.request, standing)
 
 
 def _request_rejected(state: Session, event: e.RequestRejected) -> Session:

@@ -64,7 +64,11 @@ def notices(events: Iterable[e.Event]) -> tuple[Notice, ...]:
     found: list[Notice] = []
     for event in events:
         match event:
-            case e.RequestOpened(request=request):
+            case (
+                e.RequestOpened(request=request)
+                | e.VoteWithdrawn(request=request, reopened=True)
+                | e.VotesDropped(request=request, reopened=True)
+            ):
                 found.append(Notice(request=request, kind="opened"))
             case (
                 e.RequestRejected(request=request)
@@ -85,7 +89,8 @@ def payloads(events: Iterable[e.Event]) -> dict[str, str]:
     """Give the texts that a command's events bring with them, by reference."""
     found: dict[str, str] = {}
     for event in events:
-        for name in _texts_of(type(event)):
+        cls: type = type(event)
+        for name in _texts_of(cls):
             value: Payload | None = getattr(event, name)
             if value is not None and value.body is not None:
                 found[value.ref] = value.body

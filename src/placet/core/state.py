@@ -67,6 +67,7 @@ class Run:
     max_steps: int
     started_at: datetime
     order: int
+    message_ref: str = ""
     step: int = 0
     fence: int = 0
     parent: Occurrence | None = None

@@ -174,6 +174,7 @@ class Recovery:
 class Display:
     """What an approver is told beside the action: none of it is digested, all of it is shown (H1).
 
+    `effect` is the tool's own text, with places such as `{amount}` for the arguments it names.
     `claim` is the model's own reason, and is marked as its claim.
     """
 

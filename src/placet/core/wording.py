@@ -4,8 +4,10 @@ can be taken for each other (DESIGN.md section 5).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 
+from placet.core.canonical import JsonValue
 from placet.core.state import Request
 
 #: What older entry points record where a person gave no reason (G6).
@@ -73,6 +75,14 @@ def unstable(changed: Iterable[str]) -> str:
     )
 
 
+def unreadable_environment(error: str) -> str:
+    """What the tool reads of the world could not be read, before asking or before acting."""
+    return (
+        f"Environment unreadable: what the tool reads of the world could not be read ({error})."
+        "\nThe call did not run."
+    )
+
+
 def failed(error: str, *, not_done: bool, attempts: int) -> str:
     """The body raised."""
     times = f" after {attempts} attempts" if attempts > 1 else ""
@@ -110,6 +120,20 @@ def settled_done(by: str, result: str) -> str:
 def edited(by: str, changes: str, result: str) -> str:
     """What ran is not what the model proposed (G5)."""
     return f"Before it ran, {by} changed the arguments: {changes}\n{result}"
+
+
+def changes(found: Iterable[Mapping[str, JsonValue]]) -> str:
+    """What an edit changed: entries with `name` and `old` and `new`, where it has them."""
+    return "; ".join(
+        f"{each['name']}: {_side(each, 'old')} -> {_side(each, 'new')}"
+        if "name" in each
+        else "the unreadable text was replaced"
+        for each in found
+    )
+
+
+def _side(change: Mapping[str, JsonValue], side: str) -> str:
+    return json.dumps(change[side], ensure_ascii=False) if side in change else "(absent)"
 
 
 def child_ended(stop: str) -> str:

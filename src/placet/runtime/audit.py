@@ -26,7 +26,7 @@ from placet.core.commands import Names
 from placet.core.errors import NotFound, Refusal, StoreTrouble
 from placet.core.evolve import evolve
 from placet.core.records import entries
-from placet.core.state import Call, No, Request, Run, Session
+from placet.core.state import Call, No, Open, Request, Run, Session
 from placet.core.values import Occurrence, Payload, action_digest, payload_of
 from placet.runtime.files import ALL
 from placet.stores.loading import base_of
@@ -236,7 +236,8 @@ class _Walk:
             rows = self._store.requests(tenant, session=session, limit=ALL)
         except StoreTrouble:  # Found and named where all requests are read.
             return
-        expected = {request.id for request in rebuilt.requests.values() if request.pending}
+        requests = rebuilt.requests.values()
+        expected = {request.id for request in requests if isinstance(request.state, Open)}
         for id_ in sorted(expected ^ {row.request.id for row in rows}):
             self._find("changed_state", f"request {id_} is listed otherwise than it stands")
 

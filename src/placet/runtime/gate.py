@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +18,10 @@ from datetime import timedelta
 from placet.core import commands as c
 from placet.core import wording
 from placet.core.canonical import JsonValue, Unreadable, call_key, parse_arguments
+from placet.core.card import changes_of
 from placet.core.errors import Conflict, InvalidInput, NotFound, StaleHolder, StoreTrouble
 from placet.core.events import AttemptBegun
-from placet.core.state import Call, Executing, Lost, Request
+from placet.core.state import Asking, Call, Executing, Lost, Request
 from placet.core.values import (
     Allow,
     CallCode,
@@ -39,8 +39,6 @@ from placet.runtime.engine import Engine
 from placet.runtime.processes import awake, is_gone, this_process
 from placet.runtime.rulings import rule
 from placet.stores.store import Answer
-
-_PLACE = re.compile(r"\{(\w+)\}")
 
 #: How often, and after how long, an outcome is written down again where the store could not.
 CONCLUDE_RETRIES = 4
@@ -121,7 +119,7 @@ class Gate:
     async def edited(
         self, session: str, request: Request, call: Call, arguments: Mapping[str, object]
     ) -> tuple[c.Sound, str]:
-        """Give the proposal of an action with other arguments, and what is changed (G5).
+        """Give the proposal of an action with other arguments, and as JSON what is changed (G5).
 
         Raises InvalidInput where they do not fit the tool.
         """
@@ -130,9 +128,9 @@ class Gate:
             text = json.dumps(arguments, ensure_ascii=False)
         except (TypeError, ValueError) as error:
             raise InvalidInput("unreadable_edit", f"The arguments are no JSON: {error}.") from error
-        made = await self._proposal(
-            session, call.at, ToolCall(id=call.tool_call_id, name=call.tool, arguments=text)
-        )
+        proposed = ToolCall(id=call.tool_call_id, name=call.tool, arguments=text)
+        claim = await self._claim(session, request)
+        made = await self._proposal(session, call.at, proposed, claim=claim)
         if isinstance(made, c.Unsound) or not made.readable:
             detail = made.detail if isinstance(made, c.Unsound) else "they cannot be read"
             raise InvalidInput(
@@ -152,17 +150,20 @@ class Gate:
             told = wording.unknown_tool(call.name, self._toolbox.tools)
             return _unsound(at, call, "", "unknown_tool", told)
         frozen: dict[str, JsonValue] | str
-        key = environment = ""
+        key = ""
         try:
             frozen = parse_arguments(tool.validate(parse_arguments(call.arguments)))
             key = call_key(call.name, frozen)
-            environment = await environment_of(tool, frozen)
         except Unreadable:
             frozen = call.arguments
         except InvalidArguments as error:
             return _unsound(at, call, key, "invalid_arguments", str(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001  # Fails closed: nothing runs.
-            told = wording.unstable([f"its fingerprint could not be read: {described(error)}"])
+            return _unsound(at, call, key, "invalid_arguments", described(error))
+        try:
+            environment = "" if isinstance(frozen, str) else await environment_of(tool, frozen)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # Fails closed: nothing runs.
+            told = wording.unreadable_environment(described(error))
             return _unsound(at, call, key, "environment_unstable", told)
         approvers = self._authority.approvers if self._toolbox.asks else ()
         return c.Sound(
@@ -184,7 +185,7 @@ class Gate:
             recovery=tool.recovery,
             approvers=self._authority.approvers,
             ruling=await rule(tool, frozen, approvers=approvers),
-            display=Display(effect=_effect(tool, frozen), reversible=tool.reversible, claim=claim),
+            display=Display(effect=tool.effect, reversible=tool.reversible, claim=claim),
         )
 
     # --- running ------------------------------------------------------------------------------
@@ -295,9 +296,20 @@ class Gate:
         text = stored.arguments
         if not isinstance(text, str):
             text = json.dumps(text, ensure_ascii=False)
-        return await self._proposal(
-            session, call.at, ToolCall(id=call.tool_call_id, name=call.tool, arguments=text)
-        )
+        proposed = ToolCall(id=call.tool_call_id, name=call.tool, arguments=text)
+        claim = ""
+        if isinstance(call.state, Asking):
+            names = c.Names(requests=(call.state.request,))
+            asked = await self._engine.session(session, names)
+            claim = await self._claim(session, asked.requests[call.state.request])
+        return await self._proposal(session, call.at, proposed, claim=claim)
+
+    async def _claim(self, session: str, request: Request) -> str:
+        """Give the model's claim, for the request that takes this one's place (H1)."""
+        if request.grounds_ref is None:
+            return ""
+        grounds = json.loads(await self._engine.payload(session, request.grounds_ref))
+        return str(grounds.get("claim") or "")
 
     async def _begin(self, session: str, call: Call, stored: Draft, *, fence: int | None) -> Answer:
         return await self._engine.execute(
@@ -355,6 +367,8 @@ def _noted(call: Call, changes: str, outcome: Outcome) -> Outcome:
     """Tell the model of an edit along with the result (G5)."""
     if call.edits_ref is None:
         return outcome
+    found = changes_of(changes)
+    changes = changes if found is None else wording.changes(found)
     match outcome:
         case c.Succeeded(told=told):
             return c.Succeeded(told=wording.edited(call.edited_by, changes, told))
@@ -381,18 +395,6 @@ def _unsound(at: Occurrence, call: ToolCall, key: str, code: CallCode, detail: s
     )
 
 
-def _effect(tool: Declaration, arguments: Mapping[str, JsonValue] | str) -> str:
-    """Fill a tool's effect with its arguments, each visible as it is (H2)."""
-    if isinstance(arguments, str):
-        return tool.effect
-    texts = {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for name, value in arguments.items()
-    }
-    # In one pass, so that what an argument holds is never filled in itself.
-    return _PLACE.sub(lambda place: texts.get(place[1], place[0]), tool.effect)
-
-
 def _held_against_digest(call: Call, body: str) -> Draft:
     """Give the action that is stored, if it is what the digest stands for; raises Conflict."""
     try:
@@ -416,20 +418,16 @@ def _tampered(call: Call, what: str) -> Conflict:
 
 
 def _changes(before: Mapping[str, JsonValue] | str, after: Mapping[str, JsonValue] | str) -> str:
-    """Tell what an edit changed, argument by argument, as JSON."""
+    """Write down what an edit changed, as a JSON list with each argument's `old` and `new`."""
     new = after if isinstance(after, Mapping) else {}
     old = before if isinstance(before, Mapping) else {}
-    parts = [
-        f"{name}: {_shown(old, name)} -> {_shown(new, name)}"
-        for name in dict.fromkeys((*old, *new))
-        if _shown(old, name) != _shown(new, name)
-    ]
-    if isinstance(before, str):
-        parts.insert(0, "the unreadable text was replaced")
-    return "; ".join(parts)
-
-
-def _shown(arguments: Mapping[str, JsonValue], name: str) -> str:
-    if name not in arguments:
-        return "(absent)"
-    return json.dumps(arguments[name], ensure_ascii=False)
+    found: list[dict[str, JsonValue]] = [{"unreadable": True}] if isinstance(before, str) else []
+    for name in dict.fromkeys((*old, *new)):
+        sides: dict[str, JsonValue] = {
+            side: arguments[name]
+            for side, arguments in (("old", old), ("new", new))
+            if name in arguments
+        }
+        if len(sides) == 1 or json.dumps(old[name]) != json.dumps(new[name]):
+            found.append({"name": name, **sides})
+    return json.dumps(found, ensure_ascii=False)

@@ -40,7 +40,8 @@ def is_gone(holder: Holder) -> bool:
         return False
     if holder.boot != boot:  # Started anew since, if it is this machine and no other of its name.
         return bool(_machine())
-    return _started(holder.pid) != holder.started
+    started = _started(holder.pid)
+    return started is not None and started != holder.started
 
 
 @cache
@@ -71,17 +72,37 @@ def _boot_without_proc() -> str:
     return found or ""
 
 
+#: What `_started` says of a process that is seen to exist no more.
+_NO_SUCH_PROCESS = ""
+
+
 def _started(pid: int) -> str | None:
-    """Give a process's start time as its system writes it; None where there is no such process."""
-    if _BOOT_ID.exists():
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-        except OSError:
-            return None
-        fields = stat.rpartition(")")[2].split()
-        # A zombie has ended, though its parent has not looked (proc(5): state, starttime).
-        return None if fields[0] in "ZXx" else fields[19]
-    return _answer("ps", "-o", "lstart=", "-p", str(pid)) or None
+    """Give a process's start time as its system writes it, "" where there is no such process.
+
+    None says that it cannot be seen from here: no right to look, no file descriptor left.
+    """
+    if not _exists(pid):
+        return _NO_SUCH_PROCESS
+    if not _BOOT_ID.exists():
+        return _answer("ps", "-o", "lstart=", "-p", str(pid)) or None
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    # A zombie has ended, though its parent has not looked (proc(5): state, starttime).
+    return _NO_SUCH_PROCESS if fields[0] in "ZXx" else fields[19]
+
+
+def _exists(pid: int) -> bool:
+    """Ask the kernel by a signal that does nothing: it answers also for others' processes."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _answer(*command: str) -> str | None:

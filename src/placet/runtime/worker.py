@@ -9,17 +9,24 @@ be true without it: deadlines are in the rulings, and single use is in the trans
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Literal
 
-from placet.core.errors import InProgress, ModelTrouble, PlacetError, Refusal
+from placet.core.errors import InProgress, ModelTrouble, PlacetError
+from placet.core.events import LEASE
+from placet.core.state import Working
 from placet.runtime.effects import described
 from placet.runtime.engine import Engine
-from placet.stores.store import NoticeRow, RunRow
+from placet.runtime.processes import is_gone
+from placet.stores.store import RunRow
 
 #: How long the worker sleeps between looks while nothing in the store changes.
 POLL = timedelta(milliseconds=50)
+
+#: How often the worker looks for runs whose driver, a process of its host, has died.
+SEARCH = timedelta(seconds=1)
 
 #: How long a run that this worker cannot drive is left alone before it is tried again.
 LEAVE_ALONE = timedelta(seconds=30)
@@ -51,6 +58,7 @@ class Worker:
         self._has_agent = has_agent
         self._report = report
         self._left_alone: dict[str, float] = {}
+        self._searched_at = -SEARCH.total_seconds()
 
     async def once(self) -> int:
         """Carry on everything that is due now, until nothing is; give how many runs that were."""
@@ -65,28 +73,43 @@ class Worker:
             carried += sum(await self._carry_all(due))
 
     async def forever(self, stop: asyncio.Event) -> None:
-        """Carry on what becomes due, until `stop` is set."""
+        """Carry on what becomes due, until `stop` is set; what was begun then is finished first.
+
+        A run that takes long keeps no other one waiting while there is room.
+        """
         seen: int | None = None
+        under_way: dict[str, asyncio.Task[bool]] = {}
         while not stop.is_set():
             changed = self._engine.store.changes()
-            due = await self._due()
             if changed != seen:
                 await self._deliver()
             seen = changed
-            if due:
-                await self._carry_all(due)
-                continue
-            try:
+            room = AT_ONCE - len(under_way)
+            for row in (await self._due())[: AT_ONCE + room] if room else ():
+                if row.run.id not in under_way and len(under_way) < AT_ONCE:
+                    under_way[row.run.id] = asyncio.create_task(self._carry(row))
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), POLL.total_seconds())
-            except TimeoutError:
-                continue
+            for run in [run for run, task in under_way.items() if task.done()]:
+                under_way.pop(run).result()
+        await asyncio.gather(*under_way.values())
 
     async def _due(self) -> list[RunRow]:
+        """Give what is due, and now and then also what a process of this host left as it died."""
         now = asyncio.get_running_loop().time()
         self._left_alone = {run: until for run, until in self._left_alone.items() if until > now}
+        rows = await self._ours(timedelta(0))
+        if now - self._searched_at >= SEARCH.total_seconds():
+            self._searched_at = now
+            due = {row.run.id for row in rows}
+            soon = await self._ours(LEASE)
+            rows += [row for row in soon if row.run.id not in due and _is_orphan(row)]
+        return rows
+
+    async def _ours(self, within: timedelta) -> list[RunRow]:
         limit = DUE_AT_ONCE
         while True:  # Past those that are not this worker's, however many they are.
-            rows = await self._engine.read(self._engine.store.due, limit=limit)
+            rows = await self._engine.read(self._engine.store.due, within=within, limit=limit)
             ours = [
                 row
                 for row in rows
@@ -120,7 +143,7 @@ class Worker:
         except ModelTrouble as trouble:  # The run rests by its own row, and is due again later.
             self._report("trouble", run.id, str(trouble))
             return False
-        except (Refusal, PlacetError) as error:
+        except PlacetError as error:
             self._leave_alone(run.id)
             self._report("trouble", run.id, str(error))
             return False
@@ -138,9 +161,13 @@ class Worker:
 
     async def _deliver(self) -> None:
         """Tell, at least once, of requests that opened and closed (H3)."""
-        notices: Sequence[NoticeRow] = await self._engine.read(self._engine.store.outbox)
-        for notice in notices:
-            self._report("notice", notice.request, f"the request is {notice.kind}")
-        if notices:
-            sent = [notice.id for notice in notices]
-            await self._engine.read(self._engine.store.sent, sent)
+        store, tenant = self._engine.store, self._engine.tenant
+        while notices := await self._engine.read(store.outbox, tenant):
+            for notice in notices:
+                self._report("notice", notice.request, f"the request is {notice.kind}")
+            await self._engine.read(store.sent, [notice.id for notice in notices])
+
+
+def _is_orphan(row: RunRow) -> bool:
+    """Say whether the process that drives a run is seen, on this host, to exist no more (D5)."""
+    return isinstance(row.run.state, Working) and is_gone(row.run.state.holder)

@@ -181,7 +181,7 @@ class SqliteStore:
     def requests(
         self, tenant: str, *, session: str | None = None, pending: bool = True, limit: int = 100
     ) -> Sequence[RequestRow]:
-        """Give requests: the pending ones by deadline, or all, the newest first."""
+        """Give requests: those that wait for people, by deadline; or all, the newest first."""
         what = "pending" if pending else "requests"
         query, key = _scope(what, tenant, session)
         return self._read(_request_row, query, *key, limit=limit)
@@ -197,22 +197,23 @@ class SqliteStore:
         """Give the ids of the sessions."""
         return [id_ for (id_,) in self._rows("sessions", tenant)]
 
-    def due(self, *, limit: int = 100) -> Sequence[RunRow]:
-        """Give runs whose `wake_at` has come, the longest due first."""
+    def due(self, *, within: timedelta = timedelta(0), limit: int = 100) -> Sequence[RunRow]:
+        """Give runs whose `wake_at` has come, or comes `within` that time, the earliest first."""
         with self._snapshot() as reading:
             stamp = max(self._writer.stamp(), read_meta(reading, "stamp") or 0)
-        return self._read(_run_row, "due", stamp, limit=limit)
+        until = stamp + within // timedelta(microseconds=1)
+        return self._read(_run_row, "due", until, limit=limit)
 
     def next_wake(self) -> datetime | None:
         """Give the earliest `wake_at` of all runs."""
         row = self._row("next_wake")
         return None if row is None else micros_or_none(row[0])
 
-    def outbox(self, *, limit: int = 100) -> Sequence[NoticeRow]:
+    def outbox(self, tenant: str, *, limit: int = 100) -> Sequence[NoticeRow]:
         """Give the notices that have not left yet, the oldest first."""
         return [
-            NoticeRow(id=id_, tenant=tenant, session=session, request=request, kind=kind)
-            for id_, tenant, session, request, kind in self._rows("outbox", limit)
+            NoticeRow(id=id_, tenant=of, session=session, request=request, kind=kind)
+            for id_, of, session, request, kind in self._rows("outbox", tenant, limit)
         ]
 
     # --- the store itself ---------------------------------------------------------------------

@@ -26,7 +26,7 @@ from placet.core.codec import (
 from placet.core.errors import Conflict
 from placet.core.events import Event
 from placet.core.records import entries, notices, payloads
-from placet.core.state import Call, No, Request, Run, RunOver, Session
+from placet.core.state import Approved, Call, No, Request, Run, RunOver, Session
 from placet.core.work import wake_at
 from placet.stores.loading import Base, base_of, load_open
 from placet.stores.sqlite_opening import SQL
@@ -260,13 +260,21 @@ def _write_requests(
         known = before.requests.get(id_)
         if known is request:
             continue
-        columns = (encode(request), request.pending, micros_of(request.deadline_at))
+        pending = _pending(request)
+        columns = (encode(request), pending, micros_of(request.deadline_at))
         if known is None:
             connection.execute(SQL["insert_request"], (*columns, *key, id_))
-        elif (known.pending, known.deadline_at) == (request.pending, request.deadline_at):
+        elif (_pending(known), known.deadline_at) == (pending, request.deadline_at):
             connection.execute(SQL["update_request_value"], (columns[0], *key, id_))
         else:
             connection.execute(SQL["update_request"], (*columns, *key, id_))
+
+
+def _pending(request: Request) -> int:
+    """Tell apart what waits for people (1), for its approval to be spent (2), and for nothing."""
+    if not request.pending:
+        return 0
+    return 2 if isinstance(request.state, Approved) else 1
 
 
 def _write_noes(

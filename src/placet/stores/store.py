@@ -9,8 +9,7 @@ is the answer; a failed commit fails every command in it, and then none of them 
 
 - The stamp never goes back, whatever the wall clock does (G9).
 - A command id that was carried out before has the same answer again (D5), and changes nothing.
-- Every query begins with the tenant (G11); only `due` and `outbox` look across tenants, for the
-  worker.
+- Every query begins with the tenant (G11); only `due` looks across tenants, for the worker.
 - What a store cannot read (an event or a part written by a newer version) is a `StoreTrouble` with
   code `newer_value` for that session alone (D7).
 - Reads see what was committed before they began, and never wait for a writer.
@@ -21,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from placet.core.commands import Command, Names
@@ -136,7 +135,7 @@ class Store(Protocol):
     def requests(
         self, tenant: str, *, session: str | None = None, pending: bool = True, limit: int = 100
     ) -> Sequence[RequestRow]:
-        """Give requests: the pending ones by deadline, or all, the newest first."""
+        """Give requests: those that wait for people, by deadline; or all, the newest first."""
         ...
 
     def runs(
@@ -157,16 +156,16 @@ class Store(Protocol):
         """Give seq and hash of a session's last event, as its own row says; None: no such."""
         ...
 
-    def due(self, *, limit: int = 100) -> Sequence[RunRow]:
-        """Give runs whose `wake_at` has come, the longest due first."""
+    def due(self, *, within: timedelta = timedelta(0), limit: int = 100) -> Sequence[RunRow]:
+        """Give runs whose `wake_at` has come, or comes `within` that time, the earliest first."""
         ...
 
     def next_wake(self) -> datetime | None:
         """Give the earliest `wake_at` of all runs."""
         ...
 
-    def outbox(self, *, limit: int = 100) -> Sequence[NoticeRow]:
-        """Give the notices that have not left yet, the oldest first."""
+    def outbox(self, tenant: str, *, limit: int = 100) -> Sequence[NoticeRow]:
+        """Give a tenant's notices that have not left yet, the oldest first."""
         ...
 
     def sent(self, notices: Sequence[int]) -> None:

@@ -43,6 +43,7 @@ CREATE TABLE calls (
 
 CREATE INDEX calls_open ON calls (tenant, session) WHERE open = 1;
 
+-- `pending` is 1 while people may decide, 2 while an approval is not yet spent, and 0 after that.
 CREATE TABLE requests (
     tenant TEXT NOT NULL,
     id TEXT NOT NULL,

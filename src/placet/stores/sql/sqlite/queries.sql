@@ -13,7 +13,7 @@ SELECT value FROM calls INDEXED BY calls_open WHERE tenant = ? AND session = ? A
 
 -- name: pending_requests
 -- The requests of a session that still wait.
-SELECT value FROM requests WHERE tenant = ? AND session = ? AND pending = 1;
+SELECT value FROM requests WHERE tenant = ? AND session = ? AND pending > 0;
 
 -- name: run
 -- A run, ended or not.
@@ -213,8 +213,8 @@ ORDER BY wake_at, rowid;
 SELECT min(wake_at) FROM runs WHERE wake_at IS NOT NULL;
 
 -- name: outbox
--- Notices, of all tenants, that have not left.
-SELECT id, tenant, session, request, kind FROM outbox ORDER BY id LIMIT ?;
+-- Notices of a tenant that have not left.
+SELECT id, tenant, session, request, kind FROM outbox WHERE tenant = ? ORDER BY id LIMIT ?;
 
 -- name: meta_exists
 -- Whether this is a store of ours at all.

@@ -1,0 +1,199 @@
+"""Where runs and requests stand, in words: what a command says last, and `show` of what is closed.
+
+It tells of the stored state alone, so that no line promises what that state does not hold.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from placet.cli.office import Office
+from placet.core.commands import Names
+from placet.core.display import visible
+from placet.core.state import (
+    Approved,
+    CallOver,
+    Cancelled,
+    Expired,
+    Open,
+    Rejected,
+    Request,
+    Run,
+    RunOver,
+    Session,
+    Settled,
+    Spent,
+    Superseded,
+    Unsettled,
+    Voided,
+    Working,
+)
+from placet.core.values import idempotency_key
+from placet.core.work import Wait, next_work
+from placet.runtime.processes import is_gone
+from placet.stores.store import RequestRow, Store
+
+#: The event that says why a run rests.
+_RELEASED = "LeaseReleased"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a run stands: one word, what there is to say of it, and the requests that it names.
+
+    The word is `over`, `working`, `waiting` (for people) or `resting`.
+    """
+
+    word: str
+    detail: str
+    waiting: tuple[str, ...] = ()
+    unsettled: tuple[str, ...] = ()
+
+
+def standing_of(state: Session, run: Run, store: Store | None = None) -> Standing:
+    """Say where a run stands. With a store, the cause of a rest is read from its record."""
+    unsettled = open_settlements(state, run.id)
+    word, detail, waiting = _standing(state, run)
+    if word == "resting" and store is not None and (cause := _cause_of_rest(store, state, run)):
+        detail = f"{detail}, because of {visible(cause)}"
+    return Standing(word=word, detail=detail, waiting=waiting, unsettled=unsettled)
+
+
+def open_settlements(state: Session, run: str) -> tuple[str, ...]:
+    """Name the settlements of a run that nobody has answered: they outlive it (D4)."""
+    return tuple(
+        sorted(
+            request.id
+            for request in state.requests.values()
+            if request.at.run == run
+            and request.kind == "settlement"
+            and isinstance(request.state, Open)
+        )
+    )
+
+
+def _standing(state: Session, run: Run) -> tuple[str, str, tuple[str, ...]]:
+    goes_on = f"`placet resume {run.id}`, or a worker, goes on"
+    match run.state:
+        case RunOver(stop=stop):
+            return "over", f"ended: {stop}", ()
+        case Working(holder=holder) if is_gone(holder):
+            return "working", f"its process is gone; {goes_on}", ()
+        case Working(holder=holder, until=until):
+            where = f"process {holder.pid} drives it"
+            late = f", but its lease has ended; {goes_on}" if until <= state.now else ""
+            return "working", f"{where}{late}", ()
+    work = next_work(state, run.id)
+    if isinstance(work, Wait):
+        if work.requests:
+            return "waiting", f"waits for people: {', '.join(work.requests)}", work.requests
+        if work.held_by:
+            return "resting", f"held by {visible(', '.join(work.held_by))}", ()
+        until_ = f" until {work.until:%Y-%m-%d %H:%M:%S} UTC" if work.until else ""
+        return "resting", f"rests{until_}", ()
+    rest = run.state.not_before
+    if rest is not None and rest > state.now:
+        return "resting", f"rests until {rest:%Y-%m-%d %H:%M:%S} UTC; {goes_on}", ()
+    return "resting", goes_on, ()
+
+
+def _cause_of_rest(store: Store, state: Session, run: Run) -> str:
+    """Find why a run that was left until later rests; the state itself does not hold it."""
+    if getattr(run.state, "not_before", None) is None:
+        return ""
+    cause = ""
+    for event in store.events(state.tenant, state.id):
+        if event.kind == _RELEASED:
+            body = json.loads(event.body)
+            if body.get("run") == run.id:
+                cause = str(body.get("cause") or "")
+    return cause
+
+
+# --- requests ---------------------------------------------------------------------------------
+
+
+async def about(desk: Office, row: RequestRow) -> dict[str, Any]:
+    """Give what `show` says beside the card: how it ended, the key, and how to answer."""
+    state = await _session(desk, row)
+    request = state.requests[row.request.id]
+    settlement = request.kind == "settlement"
+    open_one = settlement and isinstance(request.state, Open)
+    return {
+        "ending": await _ending(desk, row, state, request),
+        "idempotency_key": idempotency_key(state.calls[request.at].digest) if settlement else None,
+        "answers": _answers(request.id) if open_one else [],
+    }
+
+
+async def last_line(desk: Office, row: RequestRow, request: Request) -> str:
+    """Say what becomes of a request's run now, as its actual state has it."""
+    state = await _session(desk, row)
+    found = standing_of(state, state.runs[request.at.run])
+    begun = isinstance(request.state, Spent)
+    said = f"{request.at.run}: {found.detail}"
+    return f"{said} (the approval is spent: it has begun or is done)" if begun else said
+
+
+async def stored_reason(desk: Office, row: RequestRow, request: Request) -> str:
+    """Give the reason that stands in the record of a rejection."""
+    assert isinstance(request.state, Rejected), "only a rejection has a reason"
+    return await desk.engine.payload(row.session, request.state.reason_ref)
+
+
+async def _session(desk: Office, row: RequestRow) -> Session:
+    at = row.request.at
+    names = Names(requests=(row.request.id,), steps=((at.run, at.step),), runs=(at.run,))
+    return await desk.engine.session(row.session, names)
+
+
+def _answers(settlement: str) -> list[str]:
+    return [
+        f"placet settle {settlement} --happened RESULT",
+        f"placet settle {settlement} --did-not-happen",
+        f"placet settle {settlement} --abandon",
+    ]
+
+
+async def _ending(desk: Office, row: RequestRow, state: Session, request: Request) -> str:
+    """Tell the end of a request's story; nothing while it waits."""
+    match request.state:
+        case Open():
+            return "its run goes on without it; the question remains" if request.lapsed else ""
+        case Approved(votes=votes):
+            return f"approved by {', '.join(votes)}; it has not begun"
+        case Spent(votes=votes):
+            return f"approved by {', '.join(votes)}; {_outcome(state, request)}"
+        case Rejected(by=by):
+            return f"rejected by {by}: {await stored_reason(desk, row, request)}"
+        case Superseded(by=by, successor=successor):
+            new = f"the new version is {successor}" if successor else "no new version was asked"
+            return f"edited by {by}; {new}"
+        case Voided(changed=changed, successor=successor):
+            anew = f"asked anew as {successor}" if successor else "not asked anew"
+            return f"changed meanwhile: {', '.join(changed)}; {anew}"
+        case Expired(votes=votes):
+            late = f"approved by {', '.join(votes)}, and not begun" if votes else "nobody decided"
+            return f"{late} by the deadline; it did not run"
+        case Cancelled(cause=cause):
+            return f"its run was ended: {cause}"
+        case Settled(by=by, finding=finding):
+            return f"settled by {by}: {finding_word(finding)}"
+
+
+def finding_word(finding: str) -> str:
+    """Spell a finding as the options of `placet settle` do."""
+    return finding.replace("_", "-")
+
+
+def _outcome(state: Session, request: Request) -> str:
+    """Say what became of the call that an approval was spent on."""
+    match state.calls[request.at].state:
+        case CallOver(code=code):
+            return f"it began, and its outcome is {code}"
+        case Unsettled(request=settlement):
+            return f"it began, and nobody knows its outcome: {settlement}"
+        case _:
+            return "it has begun, and its outcome is not on record yet"

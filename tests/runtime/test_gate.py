@@ -1,0 +1,141 @@
+"""The gate: what a request that takes another's place keeps, and why a call is answered at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from pydantic import AfterValidator
+
+from placet import tool
+from placet.agent.models.scripted import call, calls, say
+from tests.runtime.desk import Desk
+
+CLAIM = "The customer asked for it."
+
+
+def card_of(desk: Desk, request: str) -> Any:
+    return desk.do(lambda p: p.show(request))
+
+
+@pytest.mark.promise("G5", "H1", "H2")
+def test_an_edit_keeps_the_claim_and_hides_the_old_secret_from_the_card(tmp_path: Path) -> None:
+    @tool(effect="logs {who} in with {password}")
+    def log_in(who: str, password: str) -> str:
+        """Log in."""
+        return "in"
+
+    proposed = calls(call("log_in", who="bob", password="hunter2old"), text=CLAIM)
+    with Desk(tmp_path, [proposed, say("ok")], [log_in]) as desk:
+        (request,) = desk.start().waiting
+        desk.decide(request, "edit", arguments={"who": "eve", "password": 'q"'})
+        successor = next(r.id for r in desk.state().requests.values() if r.replaces == request)
+        shown = card_of(desk, successor)
+        assert shown.claim == CLAIM
+        assert shown.effect == "logs eve in with ‹secret, 2 characters›"
+        assert shown.changes == (
+            'who: "bob" -> "eve"; password: "‹secret, 10 characters›" -> "‹secret, 2 characters›"'
+        )
+        assert desk.resume().stop == "final"
+        assert desk.results() == [
+            'Before it ran, ana changed the arguments: who: "bob" -> "eve"; '
+            'password: "hunter2old" -> "q\\""\nin'
+        ]
+
+
+@pytest.mark.promise("G13", "H1")
+def test_a_void_keeps_the_claim_and_says_what_changed(tmp_path: Path) -> None:
+    world = ["one"]
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    pay.environment(lambda amount: world[0])
+    proposed = calls(call("pay", amount=5), text=CLAIM)
+    with Desk(tmp_path, [proposed, say("ok")], [pay]) as desk:
+        (request,) = desk.start().waiting
+        desk.decide(request, "approve")
+        world[0] = "two"
+        (successor,) = desk.resume().waiting
+        shown = card_of(desk, successor)
+        assert shown.claim == CLAIM
+        assert shown.changes == "changed since it was approved: environment"
+
+
+def _breaks(amount: int) -> int:
+    raise RuntimeError("the validator broke")
+
+
+@pytest.mark.promise("G1", "G4")
+def test_a_validator_that_breaks_answers_that_the_arguments_are_invalid(tmp_path: Path) -> None:
+    @tool
+    def pay(amount: Annotated[int, AfterValidator(_breaks)]) -> str:
+        """Pay."""
+        return "paid"
+
+    with Desk(tmp_path, [call("pay", amount=5), say("ok")], [pay]) as desk:
+        assert desk.start().stop == "final"
+        assert desk.results() == [
+            "Invalid arguments: RuntimeError: the validator broke\n"
+            "The call did not run. Mend the arguments."
+        ]
+
+
+@pytest.mark.promise("G1", "G13")
+def test_an_environment_that_cannot_be_read_is_no_environment_that_changed(tmp_path: Path) -> None:
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    @pay.environment
+    def look(amount: int) -> str:
+        raise OSError("no such branch")
+
+    with Desk(tmp_path, [call("pay", amount=5), say("ok")], [pay]) as desk:
+        assert desk.start().stop == "final"
+        assert desk.results() == [
+            "Environment unreadable: what the tool reads of the world could not be read "
+            "(OSError: no such branch).\nThe call did not run."
+        ]
+
+
+_limit = [10]
+
+
+def _fits(amount: int) -> int:
+    if amount > _limit[0]:
+        raise ValueError("too much")
+    return amount
+
+
+@pytest.mark.promise("G13")
+@pytest.mark.parametrize("approval", ["never", "always"])
+def test_arguments_that_fit_no_more_are_answered_as_invalid_ones(
+    tmp_path: Path, approval: Any
+) -> None:
+    _limit[0] = 10
+
+    @tool(approval=approval)
+    def pay(amount: Annotated[int, AfterValidator(_fits)]) -> str:
+        """Pay."""
+        return "paid"
+
+    @tool(name="lower", approval=approval)
+    def lower() -> str:
+        """Lower the limit."""
+        _limit[0] = 1
+        return "lowered"
+
+    script = [calls(call("lower"), call("pay", amount=5)), say("ok")]
+    with Desk(tmp_path, script, [pay, lower]) as desk:
+        for request in desk.start().waiting:
+            desk.decide(request, "approve")
+        assert approval == "never" or desk.resume().stop == "final"
+        assert desk.results()[1] == (
+            "Invalid arguments: amount: Value error, too much\n"
+            "The call did not run. Mend the arguments."
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from placet.core.errors import InvalidSetting
+from placet.core.errors import InvalidSetting, StoreTrouble
 from placet.stores.store import Store
 
 
@@ -23,6 +23,13 @@ def store_path(url: str) -> Path:
 def open_store(url: str) -> Store:
     """Open the store that a URL names; raises InvalidSetting or StoreTrouble."""
     path = store_path(url)
+    if not path.parent.is_dir():
+        raise StoreTrouble(
+            "store_unreachable",
+            f"The store's directory {path.parent} is not there.",
+            hint="Make it, for the account that runs this alone, or name another with --store.",
+            path=str(path),
+        )
     from placet.stores.sqlite import SqliteStore  # Lazily: other URLs will name other stores.
 
     return SqliteStore(path)

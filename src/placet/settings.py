@@ -112,7 +112,9 @@ def _checked(found: Mapping[str, Any]) -> Settings:
         raise _invalid("approver_tokens", "a table of names and SHA-256 sums")
     for name, digest in tokens.items():
         if not isinstance(digest, str) or not _is_sha256(digest):
-            raise _invalid(f"approver_tokens.{name}", "the SHA-256 of a token in hexadecimal")
+            kind = "the SHA-256 of a token in hexadecimal"
+            hint = "`placet token` makes a token, and the line for it."
+            raise _invalid(f"approver_tokens.{name}", kind, hint=hint)
     texts = {name: found[name] for name in _TEXTS if name in found}
     return Settings(**texts, approvers=tuple(approvers), approver_tokens=tokens)
 
@@ -121,5 +123,5 @@ def _is_sha256(text: str) -> bool:
     return len(text) == _SHA256_CHARACTERS and all(c in "0123456789abcdef" for c in text)
 
 
-def _invalid(name: str, kind: str) -> InvalidSetting:
-    return InvalidSetting("setting_invalid", f"The setting {name} must be {kind}.")
+def _invalid(name: str, kind: str, *, hint: str = "") -> InvalidSetting:
+    return InvalidSetting("setting_invalid", f"The setting {name} must be {kind}.", hint=hint)

@@ -76,7 +76,7 @@ def test_an_approval_is_spent_whatever_the_outcome(outcome: Unknown) -> None:
     world.begin()
     world.conclude(outcome)
     assert isinstance(world.state.requests[request].state, Spent)
-    assert world.refused(Withdraw(request=request, by=ANN)) == "already_approved"
+    assert world.refused(Withdraw(request=request, by=ANN)) == "spent"
 
 
 @pytest.mark.promise("G3")

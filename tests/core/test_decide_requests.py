@@ -103,7 +103,7 @@ def test_a_vote_may_be_withdrawn_until_it_is_spent() -> None:
     world.apply(approve(request))
     world.lease()
     world.begin()
-    assert world.refused(Withdraw(request=request, by=ANN)) == "already_approved"
+    assert world.refused(Withdraw(request=request, by=ANN)) == "spent"
 
 
 @pytest.mark.promise("G10")

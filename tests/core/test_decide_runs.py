@@ -149,7 +149,7 @@ def test_a_message_to_a_session_whose_run_waits_is_refused_or_supersedes_it() ->
     assert names(events)[-3:] == ["RunEnded", "RunStarted", "LeaseTaken"]
     assert (world.code(0), world.code(1)) == ("superseded", "superseded")
     assert world.work() == Done(stop="superseded")
-    assert world.refused(approve(request)) == "cancelled"
+    assert world.refused(approve(request)) == "superseded"
     assert "newer message" in world.told()
 
 

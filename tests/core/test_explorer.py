@@ -133,7 +133,7 @@ MUTANTS: dict[str, tuple[str, Mutant]] = {
     ),
     "anybody may decide": (
         "an edit and a crash",
-        lambda patch: patch.setattr(requests, "_may_decide", _anybody),
+        lambda patch: patch.setattr(requests, "check_authority", _anybody),
     ),
     "no fence is checked": (
         "a lost lease",

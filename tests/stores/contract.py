@@ -80,6 +80,16 @@ class StoreContract:
 
     # --- one transaction ----------------------------------------------------------------------
 
+    def test_a_call_is_read_with_its_action(self, session: Session, store: Store) -> None:
+        session.start()
+        session.ask()
+        seen = store.action("main", "s1", FIRST)
+        assert seen is not None
+        assert seen[0].at == FIRST
+        assert seen[1] == store.payload("main", "s1", seen[0].action_ref)
+        assert store.action("main", "s2", FIRST) is None
+        assert store.action("other", "s1", FIRST) is None
+
     def test_a_whole_life_of_a_call_is_on_record(self, session: Session, store: Store) -> None:
         session.start()
         request = session.ask()

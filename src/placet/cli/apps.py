@@ -58,6 +58,10 @@ def load_agents(app: str) -> list[Agent]:
             hint="Name them with --app module:name, or as `app` in placet.toml.",
         )
     module_name, separator, name = app.partition(":")
+    if module_name.endswith(".py") and separator:
+        module_name = module_name.removesuffix(".py").removeprefix("./").replace("/", ".")
+        said = f"{module_name}:{name}"
+        raise _invalid(app, "it names a file, and no module", hint=f"Say --app {said}.")
     if not separator or not module_name or not name:
         raise _invalid(app, "it is not of the form module:name")
     here = str(Path.cwd())
@@ -108,9 +112,9 @@ def _agents(app: str, found: Any) -> list[Agent]:
     return agents
 
 
-def _invalid(app: str, what: str) -> InvalidDeclaration:
+def _invalid(app: str, what: str, *, hint: str = "") -> InvalidDeclaration:
     return InvalidDeclaration(
         "invalid_app",
         f"The app {app!r} cannot be taken: {what}.",
-        hint="It names an Agent, a list of Agents, or a function that gives them.",
+        hint=hint or "It names an Agent, a list of Agents, or a function that gives them.",
     )

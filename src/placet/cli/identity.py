@@ -69,10 +69,19 @@ def _token(token_file: Path | None) -> str:
         return os.environ.get(TOKEN, "")
     try:
         found = token_file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput("invalid_token_file", f"{token_file}: {error}") from error
+    except OSError as error:
+        told = f"{token_file} cannot be read: {error.strerror or error}."
+        raise InvalidInput("invalid_token_file", told) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput("invalid_token_file", f"{token_file} is no text.") from error
     if not found:
         raise InvalidInput("invalid_token_file", f"{token_file} is empty.")
+    if len(found.splitlines()) > 1:
+        raise InvalidInput(
+            "invalid_token_file",
+            f"{token_file} holds more than one line; a token file holds the token alone.",
+            hint="Keep the token's line, and take the others out.",
+        )
     return found
 
 

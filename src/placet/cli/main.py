@@ -5,6 +5,7 @@ Sub-commands are loaded when they are called, so that a decision imports no mode
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import sys
@@ -25,7 +26,7 @@ COMMANDS = {
     "run": "runs",
     "runs": "runs",
     "resume": "runs",
-    "worker": "runs",
+    "worker": "working",
     "cancel": "runs",
     "inbox": "people",
     "show": "people",
@@ -58,6 +59,17 @@ class Lazy(click.Group):
         module = importlib.import_module(f"placet.cli.{home}")
         found: click.Command = getattr(module, f"{cmd_name}_command")
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is named; one that is not there may be meant as another."""
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            told = f"No such command {args[0]!r}."
+            if like := difflib.get_close_matches(args[0].lower(), COMMANDS, n=1):
+                told += f" Did you mean {like[0]!r}?"
+            raise click.UsageError(told, ctx)
+        return super().resolve_command(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, *given: Any, **extra: Any) -> NoReturn:
         """Run the command line, and end the process with one of the documented codes."""

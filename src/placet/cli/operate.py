@@ -42,7 +42,7 @@ class Check:
     detail: str
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="Look at the store, the approvers and what lies about.")
 @click.option("--agent-account", help="The account that agents run as; by default yours.")
 @shared
 @click.pass_obj
@@ -132,6 +132,20 @@ def _pending_checks(store: Store, settings: Settings) -> Iterator[Check]:
     now = datetime.now(UTC)
     late = [r.request.id for r in rows if r.request.deadline_at <= now]
     unsettled = [r.request.id for r in rows if r.request.kind == "settlement"]
+    approvers = frozenset(settings.approvers)
+    stranded = {
+        r.request.id: r.request.needs.people(r.request.requester)
+        for r in rows
+        if not r.request.needs.people(r.request.requester) & approvers
+    }
+    asked = ", ".join(f"{name} (of {', '.join(sorted(who))})" for name, who in stranded.items())
+    yield Check(
+        name="asked of",
+        health="warning" if stranded else "ok",
+        detail=f"nobody whom the settings now name may decide {asked}; name them again, or cancel"
+        if stranded
+        else "somebody may decide each request that waits",
+    )
     yield Check(
         name="deadlines",
         health="warning" if late else "ok",
@@ -155,19 +169,27 @@ def _people_checks(settings: Settings) -> Iterator[Check]:
     else:
         detail = "no_approver: nobody may decide, and whatever must ask does not run"
         yield Check(name="approvers", health="warning", detail=detail)
-    idle = sorted(set(settings.approver_tokens) - set(settings.approvers))
-    held = ", ".join(sorted(settings.approver_tokens)) or "nobody holds one"
-    yield Check(
-        name="tokens",
-        health="warning" if idle else "ok",
-        detail=f"{', '.join(idle)}: a token, and no approver" if idle else held,
-    )
+    yield _token_check(settings)
     if os.environ.get(MARK):
         detail = "this process was started by a tool; it cannot decide"
         yield Check(name="mark", health="warning", detail=detail)
 
 
-@click.command("token")
+def _token_check(settings: Settings) -> Check:
+    holders: dict[str, list[str]] = {}
+    for name, digest in sorted(settings.approver_tokens.items()):
+        holders.setdefault(digest, []).append(name)
+    if shared_by := [" and ".join(names) for names in holders.values() if len(names) > 1]:
+        detail = f"{'; '.join(shared_by)}: one token, which therefore decides nothing"
+        return Check(name="tokens", health="warning", detail=detail)
+    if idle := sorted(set(settings.approver_tokens) - set(settings.approvers)):
+        detail = f"{', '.join(idle)}: a token, and no approver"
+        return Check(name="tokens", health="warning", detail=detail)
+    held = ", ".join(sorted(settings.approver_tokens)) or "nobody holds one"
+    return Check(name="tokens", health="ok", detail=held)
+
+
+@click.command("token", short_help="Make an approver token for a person.")
 @click.argument("name", required=False)
 @shared
 @click.pass_obj
@@ -186,7 +208,29 @@ def token_command(given: Given, name: str | None) -> None:
     )
     line = f'{key} = "{digest}"'
     document = {"name": person, "token": token, "sha256": digest, "line": line}
-    given.show(document, f"{token}\n\n[approver_tokens]\n{line}")
+    names = ", ".join(map(_quoted, dict.fromkeys([*_approvers(given), person])))
+    text = [
+        f"The token, for {person} alone: in PLACET_APPROVER_TOKEN, or in a file of its own that",
+        "--token-file names and that holds the token and nothing else:",
+        "",
+        token,
+        "",
+        "For placet.toml, of those who run agents and decide (`approvers` stands before any table):",
+        "",
+        f"approvers = [{names}]",
+        "",
+        "[approver_tokens]",
+        line,
+    ]
+    given.show(document, "\n".join(text))
+
+
+def _approvers(given: Given) -> tuple[str, ...]:
+    """Give the approvers as they are set, if they can be read: who makes a token may mend them."""
+    try:
+        return given.settings().approvers
+    except PlacetError:
+        return ()
 
 
 def _quoted(name: str) -> str:
@@ -196,6 +240,7 @@ def _quoted(name: str) -> str:
 
 @click.command(
     "demo",
+    short_help="Tell the story with real processes; no key is needed.",
     context_settings={"ignore_unknown_options": True, "help_option_names": []},
 )
 @click.argument("given", nargs=-1, type=click.UNPROCESSED)

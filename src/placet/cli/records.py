@@ -125,7 +125,7 @@ _LAYOUT = click.option(
 _DIRECTORY = click.argument("directory", type=click.Path(path_type=Path))
 
 
-@click.command("export")
+@click.command("export", short_help="Write approvals and checkpoints as files.")
 @_LAYOUT
 @_DIRECTORY
 @shared
@@ -140,7 +140,7 @@ def export_command(given: Given, layout: str, directory: Path) -> None:
     given.show(document, f"{visible(str(directory))}: {told}")
 
 
-@click.command("import")
+@click.command("import", short_help="Report what an older system left.")
 @_LAYOUT
 @_DIRECTORY
 @shared

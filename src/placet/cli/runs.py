@@ -1,34 +1,35 @@
-"""The commands about runs: run, resume and worker, with agents; runs and cancel, without."""
+"""The commands about runs: run and resume, with agents; runs and cancel, without."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import signal
-from contextlib import suppress
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from placet.cli.apps import app_option, opened
+from placet.cli.office import existing_store, find_run
 from placet.cli.output import Exit, Given, shared, tell
+from placet.cli.standing import Standing, standing_of
+from placet.core import commands as c
+from placet.core.commands import Names
 from placet.core.display import visible
-from placet.core.errors import InvalidInput, ModelTrouble
-from placet.core.state import RunOver, Working
+from placet.core.errors import Conflict, InProgress, InvalidInput, ModelTrouble, Refusal
+from placet.core.state import RunOver
+from placet.core.values import Principal
 from placet.runtime.authority import refuse_under_mark
 from placet.runtime.engine import Engine, new_id
 from placet.runtime.files import instant
 from placet.settings import current_account
 
 if TYPE_CHECKING:
-    from placet.agent.loop import Watcher
     from placet.client import Placet, RunResult
     from placet.core.work import Work
-    from placet.runtime.worker import Happening
-    from placet.stores.store import RunRow
+    from placet.stores.store import RunRow, Store
 
 
-@click.command("run")
+@click.command("run", short_help="Begin a run with a message, and carry it on.")
 @click.argument("message")
 @app_option
 @click.option("--agent", default="", help="Which agent of the app, where there are several.")
@@ -51,7 +52,7 @@ def run_command(
     with opened(given.settings(), app) as placet:
         name = _the_agent(placet, agent)
         run_id = new_id("run")
-        tell(f"{run_id} begins")
+        progress = Progress(run_id, begins=True)
         try:
             result = asyncio.run(
                 placet.run(
@@ -61,18 +62,21 @@ def run_command(
                     requester=requester,
                     run_id=run_id,
                     on_message="supersede" if supersede else "refuse",
-                    watcher=_watcher(run_id),
+                    watcher=progress.watch,
                 )
             )
         except KeyboardInterrupt:
-            tell(f"`placet resume {run_id}` goes on with the run.")
+            if progress.begun:
+                tell(f"`placet resume {run_id}` goes on with the run.")
             raise
+        except (Conflict, InProgress) as refused:
+            raise _with_ways_out(refused, session) from refused
         except ModelTrouble as trouble:
             raise _resumable(trouble, run_id) from trouble
-        return _show_result(given, result)
+        return _show_result(given, placet, result)
 
 
-@click.command("resume")
+@click.command("resume", short_help="Carry a run on, from wherever it stands.")
 @click.argument("run")
 @app_option
 @shared
@@ -81,16 +85,23 @@ def resume_command(given: Given, run: str, app: str) -> int:
     """Carry a run on: after a decision, a crash, or a failure of its model."""
     refuse_under_mark()
     with opened(given.settings(), app) as placet:
+        asyncio.run(find_run(placet.engine, run))
         try:
-            result = asyncio.run(placet.resume(run, watcher=_watcher(run)))
+            result = asyncio.run(placet.resume(run, watcher=Progress(run).watch))
         except ModelTrouble as trouble:
             raise _resumable(trouble, run) from trouble
-        return _show_result(given, result)
+        return _show_result(given, placet, result)
 
 
 def _the_agent(placet: Placet, name: str) -> str:
     """Say which agent is meant; raises InvalidInput where that is not clear."""
     names = placet.agent_names
+    if name and name not in names:
+        raise InvalidInput(
+            "unknown_agent",
+            f"The app has no agent named {name}; it has: {', '.join(names)}.",
+            hint="Name one of these with --agent, or another app with --app.",
+        )
     if name:
         return name
     if len(names) > 1:
@@ -112,14 +123,31 @@ def _resumable(trouble: ModelTrouble, run_id: str) -> ModelTrouble:
     )
 
 
-def _show_result(given: Given, result: RunResult) -> int:
+def _with_ways_out(refused: Refusal, session: str) -> Refusal:
+    """Say by which commands one gets past a run that is not over."""
+    if refused.code not in ("run_waiting", "run_active"):
+        return refused
+    run = refused.ids.get("run_id", "")
+    where = f"--session {shlex.quote(session)}"
+    hint = (
+        f"`placet inbox {where}` lists what it waits for, `placet resume {run}` goes on with it,"
+        f" `placet cancel {run}` ends it; `placet run --supersede` begins in its place, and"
+        " `--session` with another name beside it."
+    )
+    return type(refused)(refused.code, refused.message, hint=hint, **refused.ids)
+
+
+def _show_result(given: Given, placet: Placet, result: RunResult) -> int:
     """Print where a run stands, and give the exit code that says it too."""
+    state = asyncio.run(placet.engine.session(result.session, Names(runs=(result.run_id,))))
+    standing = standing_of(state, state.runs[result.run_id], placet.engine.store)
     document = {
         "run_id": result.run_id,
         "session": result.session,
         "stop": result.stop,
         "answer": result.answer,
         "waiting": list(result.waiting),
+        "unsettled": list(standing.unsettled),
     }
     answer = visible(result.answer, keep_newlines=True) if result.answer else ""
     if result.stop == "approval_required":
@@ -128,22 +156,40 @@ def _show_result(given: Given, result: RunResult) -> int:
         given.show(document, "\n".join(lines))
         return Exit.WAITING
     if result.stop is None:
-        given.show(document, f"{result.run_id} rests; `placet resume` or a worker goes on with it")
+        given.show(document, f"{result.run_id}: {standing.detail}")
         return Exit.RESTING
     ended = f"{result.run_id} ended: {result.stop}"
-    given.show(document, f"{answer}\n({ended})" if answer else ended)
+    lines = [answer, f"({ended})"] if answer else [ended]
+    given.show(document, "\n".join([*lines, *_unsettled_lines(standing)]))
     return Exit.DONE if result.stop == "final" else Exit.UNFINISHED
+
+
+def _unsettled_lines(standing: Standing) -> list[str]:
+    """Name what a run leaves to people though it ends."""
+    return [
+        f"  {settlement}: nobody knows that outcome yet; `placet show {settlement}`"
+        for settlement in standing.unsettled
+    ]
 
 
 # --- progress ---------------------------------------------------------------------------------
 
 
-def _watcher(run_id: str) -> Watcher:
-    def watch(work: Work) -> None:
-        if told := _described(work):
-            tell(f"{run_id} {told}")
+class Progress:
+    """Tells what a run is about to do, and first, where it is new, that it has begun."""
 
-    return watch
+    def __init__(self, run_id: str, *, begins: bool = False) -> None:
+        self._run_id = run_id
+        self._begins = begins
+        self.begun = False
+
+    def watch(self, work: Work) -> None:
+        """Be told of the next work, which there is only once the run is on record."""
+        if self._begins and not self.begun:
+            tell(f"{self._run_id} begins")
+        self.begun = True
+        if told := _described(work):
+            tell(f"{self._run_id} {told}")
 
 
 def _described(work: Work) -> str:
@@ -169,53 +215,10 @@ def _described(work: Work) -> str:
             return ""
 
 
-# --- the worker -------------------------------------------------------------------------------
-
-
-@click.command("worker")
-@app_option
-@click.option("--once", is_flag=True, help="Carry on what is due now, and end.")
-@shared
-@click.pass_obj
-def worker_command(given: Given, app: str, once: bool) -> None:
-    """Carry on every run whose time has come, until told to stop."""
-    refuse_under_mark()
-    with opened(given.settings(), app) as placet:
-        carried = asyncio.run(_work(given, placet, once=once))
-    if once:
-        given.show({"carried": carried}, f"{carried} carried on")
-
-
-async def _work(given: Given, placet: Placet, *, once: bool) -> int:
-    from placet.runtime.worker import Worker
-
-    def report(happening: Happening, subject: str, told: str) -> None:
-        if given.as_json and not once:
-            line = {"happening": happening, "id": subject, "detail": told}
-            click.echo(json.dumps(line))
-        else:
-            tell(visible(f"{subject} {happening}{': ' if told else ''}{told}"))
-
-    async def resume(run: str) -> object:
-        return await placet.resume(run, watcher=_watcher(run))
-
-    worker = Worker(placet.engine, resume=resume, has_agent=placet.has_agent, report=report)
-    if once:
-        return await worker.once()
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with suppress(NotImplementedError):
-            loop.add_signal_handler(number, stop.set)
-    tell("the worker looks for runs; it ends after what it is doing once interrupted")
-    await worker.forever(stop)
-    return 0
-
-
 # --- without an agent -------------------------------------------------------------------------
 
 
-@click.command("runs")
+@click.command("runs", short_help="List the runs, the newest first.")
 @click.option("--session", help="Only runs of this session.")
 @click.option("--active", is_flag=True, help="Only runs that are not over.")
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(min=1))
@@ -223,77 +226,79 @@ async def _work(given: Given, placet: Placet, *, once: bool) -> int:
 @click.pass_obj
 def runs_command(given: Given, session: str | None, active: bool, limit: int) -> None:
     """List the runs, the newest first."""
-    from placet.cli.office import existing_store
-
     settings = given.settings()
     store = existing_store(settings)
     try:
         rows = store.runs(settings.tenant, session=session, active=active, limit=limit)
+        found = [(row, _standing(store, row)) for row in rows]
     finally:
         store.close()
-    lines = [
-        f"{visible(row.run.id)}  {_standing(row)}  {visible(row.run.agent)}"
-        f"  session {visible(row.session)}, step {row.run.step}"
-        for row in rows
-    ]
-    given.show({"runs": [_document(row) for row in rows]}, "\n".join(lines) or "There are no runs.")
+    lines = [_line(row, standing) for row, standing in found]
+    documents = [_document(row, standing) for row, standing in found]
+    given.show({"runs": documents}, "\n".join(lines) or "There are no runs.")
 
 
-def _standing(row: RunRow) -> str:
-    match row.run.state:
-        case RunOver(stop=stop):
-            return f"ended: {stop}"
-        case Working():
-            return "working"
-        case _:
-            return "resting"
+def _standing(store: Store, row: RunRow) -> Standing:
+    state = store.session(row.tenant, row.session, Names(runs=(row.run.id,)))
+    assert state is not None, "a run is in a session"
+    return standing_of(state, state.runs[row.run.id], store)
 
 
-def _document(row: RunRow) -> dict[str, Any]:
+def _line(row: RunRow, standing: Standing) -> str:
     run = row.run
-    over = run.state if isinstance(run.state, RunOver) else None
+    told = standing.detail if standing.word == "over" else f"{standing.word}: {standing.detail}"
+    lines = [
+        f"{visible(run.id)}  {told}  {visible(run.agent)}"
+        f"  session {visible(row.session)}, step {run.step}"
+    ]
+    return "\n".join([*lines, *_unsettled_lines(standing)]) if standing.word == "over" else lines[0]
+
+
+def _document(row: RunRow, standing: Standing) -> dict[str, Any]:
+    run = row.run
     return {
         "run_id": run.id,
         "session": row.session,
         "agent": run.agent,
         "requester": run.requester,
         "kind": run.kind,
-        "status": "over" if over else _standing(row),
-        "stop": over.stop if over else None,
+        "status": standing.word,
+        "stop": run.state.stop if isinstance(run.state, RunOver) else None,
         "step": run.step,
         "max_steps": run.max_steps,
         "started_at": instant(run.started_at),
         "wake_at": instant(row.wake_at) if row.wake_at else None,
+        "detail": standing.detail,
+        "waiting": list(standing.waiting),
+        "unsettled": list(standing.unsettled),
     }
 
 
-@click.command("cancel")
+@click.command("cancel", short_help="End a run.")
 @click.argument("run")
 @click.option("--cause", default="", help="Why; the record and the model say it.")
 @shared
 @click.pass_obj
 def cancel_command(given: Given, run: str, cause: str) -> None:
     """End a run: its requests close, and what has begun is carried to its outcome."""
-    from placet.cli.office import existing_store
-    from placet.core import commands as c
-    from placet.core.values import Principal
-
     refuse_under_mark()
     settings = given.settings()
     store = existing_store(settings)
 
     async def end() -> RunRow:
         engine = Engine(store, tenant=settings.tenant)
-        row = await engine.find_run(run)
+        row = await find_run(engine, run)
         by = Principal(id=current_account())
         await engine.execute(row.session, c.CancelRun(run=run, by=by, cause=cause))
         return await engine.find_run(run)
 
     try:
         row = asyncio.run(end())
+        standing = _standing(store, row)
     finally:
         store.close()
-    told = _standing(row)
-    if not isinstance(row.run.state, RunOver):
-        told = "ends as soon as what it has begun has its outcome"
-    given.show(_document(row), f"{row.run.id} {told}")
+    told = standing.detail
+    if standing.word != "over":
+        told = f"ends as soon as what it has begun has its outcome ({told})"
+    lines = [f"{row.run.id} {told}", *_unsettled_lines(standing)]
+    given.show(_document(row, standing), "\n".join(lines))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from placet.cli.office import Office
@@ -20,6 +21,7 @@ from placet.core.state import (
     Open,
     Rejected,
     Request,
+    Resting,
     Run,
     RunOver,
     Session,
@@ -82,20 +84,23 @@ def _standing(state: Session, run: Run) -> tuple[str, str, tuple[str, ...]]:
         case Working(holder=holder) if is_gone(holder):
             return "working", f"its process is gone; {goes_on}", ()
         case Working(holder=holder, until=until):
-            where = f"process {holder.pid} drives it"
             late = f", but its lease has ended; {goes_on}" if until <= state.now else ""
-            return "working", f"{where}{late}", ()
+            return "working", f"process {holder.pid} drives it{late}", ()
+        case Resting(not_before=not_before):
+            return _resting(state, run, not_before, goes_on)
+
+
+def _resting(
+    state: Session, run: Run, not_before: datetime | None, goes_on: str
+) -> tuple[str, str, tuple[str, ...]]:
     work = next_work(state, run.id)
-    if isinstance(work, Wait):
-        if work.requests:
-            return "waiting", f"waits for people: {', '.join(work.requests)}", work.requests
-        if work.held_by:
-            return "resting", f"held by {visible(', '.join(work.held_by))}", ()
-        until_ = f" until {work.until:%Y-%m-%d %H:%M:%S} UTC" if work.until else ""
-        return "resting", f"rests{until_}", ()
-    rest = run.state.not_before
-    if rest is not None and rest > state.now:
-        return "resting", f"rests until {rest:%Y-%m-%d %H:%M:%S} UTC; {goes_on}", ()
+    if isinstance(work, Wait) and work.requests:
+        return "waiting", f"waits for people: {', '.join(work.requests)}", work.requests
+    if isinstance(work, Wait) and work.held_by:
+        return "resting", f"held by {visible(', '.join(work.held_by))}", ()
+    until = work.until if isinstance(work, Wait) else not_before
+    if until is not None and until > state.now:
+        return "resting", f"rests until {until:%Y-%m-%d %H:%M:%S} UTC; then {goes_on}", ()
     return "resting", goes_on, ()
 
 

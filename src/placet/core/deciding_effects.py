@@ -53,7 +53,7 @@ def begin(so_far: Unfolding, command: c.Begin) -> None:
             return
         case Executing():
             raise InProgress("call_executing", "An attempt is under way.", call=str(call.at))
-        case Allowed() if call.kind == "agent":
+        case _ if call.kind == "agent":
             raise Conflict("not_runnable", "A child run works out its result.", call=str(call.at))
         case Allowed() | Asking() | RetryDue():
             pass

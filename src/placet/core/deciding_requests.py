@@ -296,6 +296,8 @@ def _decided(request: Request, *, by: str = "") -> Refusal:
             return Conflict("already_approved", f"Approved by {', '.join(votes)}.", **ids)
         case Rejected(by=by):
             return Conflict("already_rejected", f"Rejected by {by}.", **ids)
+        case Superseded(by=""):
+            return Closed("superseded", "A newer message took its run's place.", **ids)
         case Superseded(by=by, successor=successor):
             hint = f"The new version is {successor}." if successor else ""
             return Closed("superseded", f"{by} edited it.", hint=hint, **ids)

@@ -191,10 +191,17 @@ class RequestExpired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCancelled:
-    """The run was ended, or superseded by a newer message, while the request was open."""
+    """The run was ended while the request was open."""
 
     request: str
     cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestSuperseded:
+    """A newer message of the user took the place of the run that asked (never "rejected")."""
+
+    request: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +312,7 @@ Event = (
     | RequestVoided
     | RequestExpired
     | RequestCancelled
+    | RequestSuperseded
     | RequestSettled
     | AttemptBegun
     | AttemptFailed

@@ -334,6 +334,10 @@ def _request_cancelled(state: Session, event: e.RequestCancelled) -> Session:
     return _request(state, event.request, Cancelled(cause=event.cause))
 
 
+def _request_superseded(state: Session, event: e.RequestSuperseded) -> Session:
+    return _request(state, event.request, Superseded(by="", successor=None))
+
+
 def _request_settled(state: Session, event: e.RequestSettled) -> Session:
     return _request(state, event.request, Settled(by=event.by, finding=event.finding))
 
@@ -359,6 +363,7 @@ _HANDLERS: dict[type, Callable[[Session, Any], Session]] = {
     e.RequestVoided: _request_voided,
     e.RequestExpired: _request_expired,
     e.RequestCancelled: _request_cancelled,
+    e.RequestSuperseded: _request_superseded,
     e.RequestSettled: _request_settled,
     e.AttemptBegun: _attempt_begun,
     e.AttemptFailed: _attempt_failed,

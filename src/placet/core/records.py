@@ -76,6 +76,7 @@ def notices(events: Iterable[e.Event]) -> tuple[Notice, ...]:
                 | e.RequestVoided(request=request)
                 | e.RequestExpired(request=request)
                 | e.RequestCancelled(request=request)
+                | e.RequestSuperseded(request=request)
                 | e.RequestSettled(request=request)
                 | e.VoteCast(request=request, met=True)
             ):

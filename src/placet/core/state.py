@@ -218,7 +218,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Superseded:
-    """Another version took the request's place, after an edit by a person."""
+    """Another version took its place, by a person's edit; or, with no `by`, a newer message."""
 
     by: str
     successor: str | None

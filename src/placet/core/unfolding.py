@@ -122,7 +122,10 @@ class Unfolding:
             case Allowed():
                 self.end_call(call.at, code, self.text(told))
             case Asking(request=request):
-                self.add(e.RequestCancelled(request=request, cause=cause))
+                if code == "superseded":
+                    self.add(e.RequestSuperseded(request=request))
+                else:
+                    self.add(e.RequestCancelled(request=request, cause=cause))
                 self.end_call(call.at, code, self.text(told))
             case RetryDue(lost=lost) if not (lost and call.recovery.idempotent):
                 # What is not idempotent is tried again only where it is known not to have acted.

@@ -1,0 +1,105 @@
+"""The command `worker`: carries on what is due, and tells what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from placet.cli.apps import app_option, opened
+from placet.cli.output import Given, shared, tell
+from placet.cli.runs import Progress
+from placet.core.card import status_of
+from placet.core.display import visible
+from placet.runtime.authority import refuse_under_mark
+
+if TYPE_CHECKING:
+    from placet.client import Placet, RunResult
+    from placet.runtime.worker import Happening
+
+
+@click.command("worker", short_help="Carry on every run whose time has come.")
+@app_option
+@click.option("--once", is_flag=True, help="Carry on what is due now, and end.")
+@shared
+@click.pass_obj
+def worker_command(given: Given, app: str, once: bool) -> None:
+    """Carry on every run whose time has come, until told to stop."""
+    refuse_under_mark()
+    with opened(given.settings(), app) as placet:
+        told = Telling(given, placet, lines=given.as_json and not once)
+        carried = asyncio.run(_work(placet, told, once=once))
+    if once:
+        given.show({"carried": carried, "runs": told.carried}, f"{carried} carried on")
+
+
+class Telling:
+    """Tells what a worker reports, with what became of each run and request."""
+
+    def __init__(self, given: Given, placet: Placet, *, lines: bool) -> None:
+        self._placet = placet
+        self._lines = lines
+        self._results: dict[str, RunResult] = {}
+        self._said: dict[str, str] = {}
+        self.carried: list[dict[str, Any]] = []
+
+    async def resume(self, run: str) -> object:
+        """Carry a run on, and keep what became of it for the report that follows."""
+        result = await self._placet.resume(run, watcher=Progress(run).watch)
+        self._results[run] = result
+        return result
+
+    def report(self, happening: Happening, subject: str, told: str) -> None:
+        """Tell one thing that happened; a notice that says nothing new is left out."""
+        if happening == "resumed":
+            told = self._became(subject)
+        elif happening == "notice":
+            told = self._notice(subject) or told
+            if self._said.get(subject) == told:
+                return
+            self._said[subject] = told
+        if self._lines:
+            line = {"happening": happening, "id": subject, "detail": told}
+            click.echo(json.dumps(line))
+        else:
+            tell(visible(f"{subject} {happening}{': ' if told else ''}{told}"))
+
+    def _became(self, run: str) -> str:
+        result = self._results.pop(run, None)
+        if result is None:
+            return ""
+        self.carried.append(
+            {"run_id": run, "stop": result.stop, "waiting": list(result.waiting)},
+        )
+        if result.waiting:
+            return f"waits for people: {', '.join(result.waiting)}"
+        return f"ended: {result.stop}" if result.stop else "rests, and goes on later"
+
+    def _notice(self, request: str) -> str:
+        engine = self._placet.engine
+        row = engine.store.find_request(engine.tenant, request)
+        if row is None:
+            return ""
+        return f"{row.request.tool}, session {row.session}: {status_of(row.request)}"
+
+
+async def _work(placet: Placet, told: Telling, *, once: bool) -> int:
+    from placet.runtime.worker import Worker
+
+    worker = Worker(
+        placet.engine, resume=told.resume, has_agent=placet.has_agent, report=told.report
+    )
+    if once:
+        return await worker.once()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):
+            loop.add_signal_handler(number, stop.set)
+    tell("the worker looks for runs; it ends after what it is doing once interrupted")
+    await worker.forever(stop)
+    return 0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from placet import InvalidDeclaration, tool
+from placet import Happened, IdempotencyKey, InvalidDeclaration, tool
 
 
 def pay(amount: int) -> str:
@@ -72,3 +74,26 @@ class Payer:
 def test_what_is_no_function_is_refused_with_what_to_do(what: Any, name: str | None) -> None:
     with pytest.raises(InvalidDeclaration, match="Write a function"):
         tool(what, name=name)
+
+
+def test_a_probe_is_given_the_key_also_where_the_tool_takes_none() -> None:
+    seen: list[str] = []
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    @pay.probe
+    def was_paid(amount: int, *, key: IdempotencyKey) -> Happened:
+        seen.append(key)
+        return Happened(result=amount)
+
+    probing = pay.declaration.probe
+    assert probing is not None
+    assert asyncio.run(_answer(probing({"amount": 1}, "ik_1"))) == Happened(result=1)
+    assert seen == ["ik_1"]
+
+
+async def _answer(asked: Awaitable[object]) -> object:
+    return await asked

@@ -247,6 +247,12 @@ def _declaration(tool: Tool) -> Declaration:
     )
 
 
+def _key_parameter(function: Function) -> str | None:
+    """Name the parameter through which a body or a probe is given the idempotency key."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    return next((name for name, hint in hints.items() if hint is IdempotencyKey), None)
+
+
 class _Signature:
     """A function's parameters as a pydantic model, and how to call with frozen arguments."""
 
@@ -255,7 +261,6 @@ class _Signature:
     def __init__(self, name: str, function: Function) -> None:
         fields: dict[str, Any] = {}
         self._name = name
-        self._key: str | None = None
         try:
             hints = typing.get_type_hints(function, include_extras=True)
             signature = inspect.signature(function)
@@ -264,7 +269,6 @@ class _Signature:
         for parameter in signature.parameters.values():
             hint = hints.get(parameter.name)
             if hint is IdempotencyKey:
-                self._key = parameter.name
                 continue
             fixed = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
             if hint is None or not fixed:
@@ -320,7 +324,7 @@ class _Signature:
 
     def caller(self, function: Function) -> Callable[[Arguments, str], Awaitable[object]]:
         """Give the function as a body: async, and a synchronous one in a thread of its own."""
-        takes_key = self._key if self._key in inspect.signature(function).parameters else None
+        takes_key = _key_parameter(function)
 
         async def body(arguments: Arguments, key: str) -> object:
             values = self._values(arguments)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Literal
 
-from placet.core.errors import InProgress, ModelTrouble, PlacetError
+from placet.core.errors import InProgress, ModelTrouble, PlacetError, StoreTrouble
 from placet.core.events import LEASE
 from placet.core.state import Working
 from placet.runtime.effects import described
@@ -80,19 +80,28 @@ class Worker:
         seen: int | None = None
         under_way: dict[str, asyncio.Task[bool]] = {}
         while not stop.is_set():
-            changed = self._engine.store.changes()
-            if changed != seen:
-                await self._deliver()
-            seen = changed
-            room = AT_ONCE - len(under_way)
-            for row in (await self._due())[: AT_ONCE + room] if room else ():
-                if row.run.id not in under_way and len(under_way) < AT_ONCE:
-                    under_way[row.run.id] = asyncio.create_task(self._carry(row))
+            try:
+                seen = await self._look(seen, under_way)
+                pause = POLL
+            except StoreTrouble as trouble:
+                self._report("trouble", "", str(trouble))
+                pause = LEAVE_ALONE
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), POLL.total_seconds())
+                await asyncio.wait_for(stop.wait(), pause.total_seconds())
             for run in [run for run, task in under_way.items() if task.done()]:
                 under_way.pop(run).result()
         await asyncio.gather(*under_way.values())
+
+    async def _look(self, seen: int | None, under_way: dict[str, asyncio.Task[bool]]) -> int:
+        """Begin what is due and has room; give the state of the store that was looked at."""
+        changed = self._engine.store.changes()
+        if changed != seen:
+            await self._deliver()
+        if len(under_way) < AT_ONCE:
+            for row in await self._due():
+                if row.run.id not in under_way and len(under_way) < AT_ONCE:
+                    under_way[row.run.id] = asyncio.create_task(self._carry(row))
+        return changed
 
     async def _due(self) -> list[RunRow]:
         """Give what is due, and now and then also what a process of this host left as it died."""

@@ -104,7 +104,7 @@ def test_a_request_has_the_fields_that_the_page_says(place: Place) -> None:
 
     said = {field for row in rows("A request") for field in names(row[0])}
     assert set(listed) == said
-    assert set(shown) == said | {"card"}
+    assert set(shown) == said | {"card", "ending", "idempotency_key", "answers"}
     assert set(listed) >= LEGACY
     assert listed["approval_id"] == listed["request_id"] == request
     assert (listed["run_id"], listed["checkpoint_id"]) == (run, f"{run}.1")

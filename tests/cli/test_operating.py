@@ -318,7 +318,10 @@ def test_a_token_and_its_line_fit_and_nothing_else_is_kept(place: Place, name: s
     assert made["token"] != again["token"]
     assert len(made["token"]) >= 43
     assert tomllib.loads(made["line"]) == {name: sha256(made["token"].encode()).hexdigest()}
-    assert text.splitlines()[2] == "[approver_tokens]"
+    settings = tomllib.loads(text[text.index("\napprovers = ") :])
+    assert settings["approvers"] == [*dict.fromkeys(["ana", "ben", name])]
+    assert settings["approver_tokens"].keys() == {name}
+    assert "holds the token and nothing else" in text
     assert not Path("placet.db").exists()
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from placet.core import commands, wording
 from placet.core import events as e
-from placet.core import wording
 from placet.core.commands import (
     CancelRun,
     FinishRun,
@@ -459,3 +459,10 @@ def test_what_belongs_to_no_run_here_is_not_found() -> None:
     assert world.refused(RenewLease(run="r9", fence=1)) == "run_not_found"
     begin = replace(world.beginning(), at=at(5))
     assert world.refused(begin) == "call_not_found"
+
+
+def test_a_step_has_a_number_from_one_on() -> None:
+    world = World()
+    world.apply(start(kind="hosted", holder=None))
+    step = commands.Propose(run="r1", step=0, fence=None, entry="{}", calls=(), policy_version="p")
+    assert world.refused(step) == "step_out_of_order"

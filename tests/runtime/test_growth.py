@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
-from placet.stores.sqlite import SqliteStore
 
 from placet import tool
 from placet.core import commands as c
@@ -16,6 +16,7 @@ from placet.people import People
 from placet.runtime.authority import Authority
 from placet.runtime.engine import Engine
 from placet.runtime.gate import Gate, Toolbox, ToolCall
+from placet.stores.sqlite import SqliteStore
 
 STEPS = 1000
 NEW_TEXT = 2048
@@ -24,6 +25,15 @@ ALLOWANCE = 4096
 
 def bytes_of(place: Path) -> int:
     return sum(file.stat().st_size for file in place.iterdir())
+
+
+def words(step: int) -> str:
+    """Give about as much text as a model writes in a step, no two alike, that packs like prose."""
+    chosen = Random(step)
+    text = ""
+    while len(text) < NEW_TEXT - 20:
+        text += "".join(chosen.choices("etaoinshrdlu", k=chosen.randint(2, 9))) + " "
+    return json.dumps({"text": text})
 
 
 async def gated_steps(store: SqliteStore, place: Path) -> dict[int, int]:
@@ -42,7 +52,7 @@ async def gated_steps(store: SqliteStore, place: Path) -> dict[int, int]:
     )
     sizes: dict[int, int] = {}
     for step in range(1, STEPS + 1):
-        text = json.dumps({"text": f"{step:08d}" * (NEW_TEXT // 8)})
+        text = words(step)
         call = ToolCall(id=f"call_{step}", name="pay", arguments=json.dumps({"amount": step}))
         asked = await gate.propose("s", "run_1", step, [call], checkpoint=text)
         request = next(r.id for r in asked.state.requests.values() if r.pending)

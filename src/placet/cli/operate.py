@@ -215,7 +215,7 @@ def token_command(given: Given, name: str | None) -> None:
         "",
         token,
         "",
-        "For placet.toml, of those who run agents and decide (`approvers` stands before any table):",
+        "For placet.toml, wherever agents run and people decide (`approvers` stands first):",
         "",
         f"approvers = [{names}]",
         "",

@@ -31,7 +31,7 @@ def worker_command(given: Given, app: str, once: bool) -> None:
     """Carry on every run whose time has come, until told to stop."""
     refuse_under_mark()
     with opened(given.settings(), app) as placet:
-        told = Telling(given, placet, lines=given.as_json and not once)
+        told = Telling(placet, lines=given.as_json and not once)
         carried = asyncio.run(_work(placet, told, once=once))
     if once:
         given.show({"carried": carried, "runs": told.carried}, f"{carried} carried on")
@@ -40,7 +40,7 @@ def worker_command(given: Given, app: str, once: bool) -> None:
 class Telling:
     """Tells what a worker reports, with what became of each run and request."""
 
-    def __init__(self, given: Given, placet: Placet, *, lines: bool) -> None:
+    def __init__(self, placet: Placet, *, lines: bool) -> None:
         self._placet = placet
         self._lines = lines
         self._results: dict[str, RunResult] = {}

@@ -1,0 +1,251 @@
+"""What commands say of where a run and a request stand, and what to do next: never more than is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from placet.core import commands as c
+from placet.core.values import Holder
+from placet.runtime.processes import this_process
+from placet.stores.sqlite import SqliteStore
+from tests.cli.place import TOKENS, Place, do
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.chdir(tmp_path)
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def settlement(place: Place) -> tuple[str, str]:
+    """Give a run, and the settlement that its killed process left behind."""
+    run, request = place.waiting("risky")
+    do("approve", request, by="ana")
+    assert place.placet("resume", run).code == 9
+    (found,) = do("resume", run, "--json").document["waiting"]
+    return run, found
+
+
+# --- decisions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.promise("G7")
+def test_a_second_rejection_tells_the_reason_that_is_on_record(place: Place) -> None:
+    _, request = place.waiting()
+    first = do("reject", request, "--reason", "too much", by="ben")
+
+    same = do("reject", request, "--reason", "too much ", by="ben")
+    other = do("reject", request, "--reason", "another", by="ben")
+
+    assert f"{request} rejected by ben: too much" in first.out
+    assert same.code == 0
+    assert "already rejected by ben: too much" in same.out
+    assert (other.code, other.out) == (3, "")
+    assert "Already rejected by ben: too much [already_rejected" in other.err
+
+
+def test_the_last_line_of_a_decision_follows_the_run(place: Place) -> None:
+    run, request = place.waiting()
+
+    approved = do("approve", request, by="ana").out
+    withdrawn = do("withdraw", request, by="ana").out
+    do("approve", request, by="ana")
+    do("resume", run)
+    again = do("approve", request, by="ana").out
+
+    assert f"{run}: `placet resume {run}`, or a worker, goes on" in approved
+    assert f"{run}: waits for people: {request}" in withdrawn
+    assert "goes on" not in withdrawn
+    assert f"{run}: ended: final (the approval is spent" in again
+
+
+def test_what_is_spent_is_not_taken_back_and_says_why(place: Place) -> None:
+    run, request = place.waiting()
+    do("approve", request, by="ana")
+    against = do("reject", request, "--reason", "no", by="ana")
+    other = do("reject", request, "--reason", "no", by="ben")
+    do("resume", run)
+
+    late = do("withdraw", request, by="ana")
+
+    assert f"`placet withdraw {request}`" in against.err
+    assert "withdraw" not in other.err
+    assert late.code == 3
+    assert "It has begun or is done, and cannot be taken back. [spent" in late.err
+    assert f"`placet cancel {run}`" in late.err
+
+
+@pytest.mark.promise("G10")
+def test_a_request_whose_approvers_are_no_more_says_so_before_it_asks(place: Place) -> None:
+    run, request = place.waiting()
+    place.write("placet.toml", 'approvers = ["root", "zoe"]')
+
+    refused = place.at_terminal("approve", request, typed="approve\n")
+    doctor = do("doctor").out
+
+    assert refused.code == 4
+    assert "Type approve" not in refused.err
+    assert "it was asked of ana, ben when it was proposed, and the settings now name root, zoe" in (
+        refused.err
+    )
+    assert f"`placet cancel {run}`" in refused.err
+    assert re.search(rf"warning +asked of .*{request} \(of ana, ben\)", doctor)
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        (("show", "{run}"), "That is a run, and no request."),
+        (("approve", "{run}"), "`placet resume {run}` says what it waits for"),
+        (("resume", "{request}"), "That is a request, and no run."),
+        (("cancel", "{request}"), "Its run is {run}."),
+        (("edit", "{request}", "--set", "amount"), "Say --set 'amount=50'"),
+        (("run", "--app", "shop/x.py:agent", "go"), "Say --app shop.x:agent."),
+        (("run", "--agent", "nobody", "go"), "Name one of these with --agent"),
+        (("run", "--agent", "shop", "go"), "`placet inbox --session main`"),
+        (("run", "--agent", "shop", "--store", "sqlite:///no/x.db", "go"), "directory no is not"),
+        (("aprove", "{request}"), "Did you mean 'approve'?"),
+        (("approve", "{request}", "--token-file", "none"), "none cannot be read: No such file"),
+        (("approve", "{request}", "--token-file", "two"), "a token file holds the token alone"),
+    ],
+)
+def test_a_mistake_is_told_what_was_meant(place: Place, words: tuple[str, ...], told: str) -> None:
+    run, request = place.waiting()
+    place.write("two", f"{TOKENS['ana']}\nana")
+    named = {"run": run, "request": request}
+
+    wrong = do(*(word.format(**named) for word in words), by="ana")
+
+    assert wrong.code in (2, 3, 5, 6)
+    assert told.format(**named) in wrong.err
+    assert "Errno" not in wrong.err
+    assert "begins" not in wrong.err
+
+
+def test_a_sum_that_is_none_is_told_of_the_command_that_makes_one(place: Place) -> None:
+    place.write("placet.toml", '[approver_tokens]\nana = "her token"')
+
+    assert "`placet token`" in do("inbox").err
+
+
+def test_the_doctor_warns_of_a_token_that_two_people_hold(place: Place) -> None:
+    line = do("token", "ana", "--json").document["line"]
+    place.write("placet.toml", f"[approver_tokens]\n{line}\nben{line.removeprefix('ana')}")
+
+    assert re.search("warning +tokens +ana and ben: one token", do("doctor").out)
+
+
+# --- settlements ----------------------------------------------------------------------------------
+
+
+@pytest.mark.promise("D4", "H1")
+def test_a_settlement_shows_its_key_and_its_three_answers(
+    place: Place, settlement: tuple[str, str]
+) -> None:
+    _, asked = settlement
+
+    text = do("show", asked).out
+    shown = do("show", asked, "--json").document
+    do("settle", asked, "--did-not-happen", by="ana")
+    closed = do("show", asked).out
+
+    assert f"key         {shown['idempotency_key']}" in text
+    assert shown["idempotency_key"].startswith("ik_")
+    for answer in ("--happened RESULT", "--did-not-happen", "--abandon"):
+        assert f"    placet settle {asked} {answer}\n" in f"{text}\n"
+    assert "; then " in text
+    assert "settled by ana: did-not-happen" in closed
+    assert "; then " not in closed
+    assert "placet settle" not in closed
+
+
+@pytest.mark.promise("D4")
+def test_a_run_that_ends_names_the_settlement_that_it_leaves_open(
+    place: Place, settlement: tuple[str, str]
+) -> None:
+    run, asked = settlement
+
+    cancelled = do("cancel", run)
+    resumed = do("resume", run)
+
+    for told in (cancelled.out, resumed.out, do("runs").out):
+        assert f"{asked}: nobody knows that outcome yet" in told
+    assert do("resume", run, "--json").document["unsettled"] == [asked]
+
+
+def test_the_card_of_what_is_closed_tells_its_end(place: Place) -> None:
+    _, rejected = place.waiting(session="1")
+    do("reject", rejected, "--reason", "no need", by="ben")
+    _, edited = place.waiting(session="2")
+    new = do("edit", edited, "--set", "amount=1", "--json", by="ana").document["successor"]
+    run, cancelled = place.waiting(session="3")
+    do("cancel", run, "--cause", "late")
+    run, spent = place.waiting(session="4")
+    do("approve", spent, by="ana")
+    do("resume", run)
+
+    ends = {
+        rejected: "rejected by ben: no need",
+        edited: f"edited by ana; the new version is {new}",
+        new: "approved by ana; it has not begun",
+        cancelled: ": late",
+        spent: "approved by ana; it began, and its outcome is succeeded",
+    }
+    for request, end in ends.items():
+        assert end in do("show", request).out
+        shown = do("show", request, "--json").document
+        assert (end in shown["ending"], shown["card"]["then"]) == (True, "")
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def test_runs_say_for_what_they_wait_rest_and_work(place: Place) -> None:
+    waiting, request = place.waiting()
+    do("run", "--agent", "patient", "--session", "2", "go")
+    do("run", "--agent", "silent", "--session", "3", "go")
+    driven, decided = place.waiting(session="4")
+    do("approve", decided, by="ana")
+    over, closed = place.waiting(session="5")
+    do("cancel", over)
+    store = SqliteStore("placet.db")
+    store.execute("main", "4", c.TakeLease(run=driven, holder=this_process())).result()
+
+    told = do("runs").out
+    found = {each["session"]: each for each in do("runs", "--json").document["runs"]}
+
+    statuses = {session: each["status"] for session, each in found.items()}
+    assert statuses == {
+        "main": "waiting",
+        "2": "resting",
+        "3": "resting",
+        "4": "working",
+        "5": "over",
+    }
+    assert found["main"]["waiting"] == [request]
+    assert f"{waiting}  waiting: waits for people: {request}" in told
+    assert "rests until" in found["2"]["detail"]
+    assert "because of script_ended" in found["3"]["detail"]
+    assert f"process {this_process().pid} drives it" in found["4"]["detail"]
+    here = this_process()
+    gone = Holder(host=here.host, boot=here.boot, pid=here.pid, started="another")
+    again, decided = place.waiting(session="6")
+    do("approve", decided, by="ana")
+    store.execute("main", "6", c.TakeLease(run=again, holder=gone)).result()
+    store.close()
+    assert f"{again}  working: its process is gone; `placet resume {again}`" in do("runs").out
+    assert closed not in told
+
+
+def test_a_run_says_that_it_begins_once_it_has_begun(place: Place) -> None:
+    begun = do("run", "--agent", "shop", "go").err
+
+    assert re.match(r"run_\w+ begins\nrun_\w+ step 1: asks the model\n", begun)
+
+
+def test_the_short_helps_stand_whole() -> None:
+    assert "..." not in do("--help").out

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,69 +19,15 @@ from placet.agent.messages import (
     ModelRequest,
     ModelTurn,
     RawCall,
-    ToolMessage,
-    ToolSchema,
     Usage,
-    UserMessage,
 )
-from placet.agent.models import ModelClient
 from placet.agent.models.openai import OpenAIModel
 from placet.agent.models.scripted import ScriptedModel, call, calls, raw_call, say
 from placet.core.errors import InvalidDeclaration, InvalidSetting, ModelTrouble
-from tests.servers import model_server
+from tests.agent.wire import KEY, USER, answered, ask, propose, request_of, trouble_of
 from tests.servers.model_server import Body, Fault, ModelServer, Reply
 
 ROOT = Path(__file__).resolve().parents[2]
-KEY = "sk-test-123"
-USER = UserMessage(text="Refund order 7, 20 USD")
-REFUND = ToolSchema(
-    name="issue_refund",
-    description="Refunds an order.",
-    parameters={"type": "object", "properties": {"order_id": {"type": "string"}}},
-)
-
-
-def _request(*messages: Message, instructions: str = "Be kind.") -> ModelRequest:
-    return ModelRequest(instructions=instructions, messages=messages or (USER,), tools=(REFUND,))
-
-
-def _ask(model: ModelClient, request: ModelRequest | None = None) -> ModelTurn:
-    return asyncio.run(model.complete(request or _request()))
-
-
-def _answered(message: AssistantMessage) -> list[Message]:
-    results = [ToolMessage(call_id=each.id, name=each.name, text="ok") for each in message.calls]
-    return [message, *results]
-
-
-def _propose(request: Body) -> Reply:
-    return model_server.calls(("issue_refund", {"order_id": "7"}), text="Refunding.")
-
-
-@pytest.fixture(autouse=True)
-def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("OPENAI_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer(_propose, api_key=KEY) as made:
-        yield made
-    assert made.errors == []
-
-
-@pytest.fixture
-def model(server: ModelServer) -> OpenAIModel:
-    return OpenAIModel("gpt-test", base_url=server.base_url, api_key=KEY)
-
-
-def _trouble(model: ModelClient, request: ModelRequest | None = None) -> ModelTrouble:
-    with pytest.raises(ModelTrouble) as caught:
-        _ask(model, request)
-    return caught.value
-
 
 # --- scripted
 
@@ -93,16 +37,16 @@ def test_a_script_is_picked_by_position_across_fresh_instances() -> None:
     messages: list[Message] = [USER]
     texts = []
     for _ in range(3):
-        message = _ask(ScriptedModel(script), _request(*messages)).message
-        assert _ask(ScriptedModel(script), _request(*messages)).message == message
+        message = ask(ScriptedModel(script), request_of(*messages)).message
+        assert ask(ScriptedModel(script), request_of(*messages)).message == message
         texts.append((message.text, [(each.id, each.name) for each in message.calls]))
-        messages += _answered(message)
+        messages += answered(message)
     assert texts == [
         ("", [("call_0_0", "issue_refund")]),
         ("", [("call_1_0", "a"), ("call_1_1", "b")]),
         ("Done.", []),
     ]
-    trouble = _trouble(ScriptedModel(script), _request(*messages))
+    trouble = trouble_of(ScriptedModel(script), request_of(*messages))
     assert (trouble.code, trouble.retryable) == ("script_ended", False)
     assert "3 replies" in trouble.message
 
@@ -110,12 +54,12 @@ def test_a_script_is_picked_by_position_across_fresh_instances() -> None:
 def test_a_function_is_a_script_and_may_give_whole_turns_or_raise() -> None:
     usage = Usage(input_tokens=3, output_tokens=2)
     whole = ModelTurn(message=say("Hello"), usage=usage, model="m", finish="length")
-    assert _ask(ScriptedModel(lambda request: whole)) == whole
+    assert ask(ScriptedModel(lambda request: whole)) == whole
 
     def fails(request: ModelRequest) -> AssistantMessage:
         raise ModelTrouble("model_unavailable", "Down.", retryable=True)
 
-    assert _trouble(ScriptedModel(fails)).code == "model_unavailable"
+    assert trouble_of(ScriptedModel(fails)).code == "model_unavailable"
 
 
 def test_replies_are_written_concisely() -> None:
@@ -124,15 +68,15 @@ def test_replies_are_written_concisely() -> None:
     assert raw_call("pay", "{oops", id="b").calls[0].arguments == "{oops"
     both = calls(call("pay", "a"), raw_call("pay", "{", id="b"), text="Twice.")
     assert (both.text, [each.id for each in both.calls]) == ("Twice.", ["a", "b"])
-    turn = _ask(ScriptedModel([both], name="me"))
+    turn = ask(ScriptedModel([both], name="me"))
     assert (turn.finish, turn.model, turn.usage) == ("tool_calls", "me", Usage())
-    assert _ask(ScriptedModel([say("Hi", reasoning="why")])).finish == "stop"
+    assert ask(ScriptedModel([say("Hi", reasoning="why")])).finish == "stop"
 
 
 def test_a_script_that_gives_no_reply_is_a_mistake() -> None:
     script: Any = ["text"]
     with pytest.raises(InvalidDeclaration, match="gave a str"):
-        _ask(ScriptedModel(script))
+        ask(ScriptedModel(script))
 
 
 # --- faults
@@ -155,17 +99,17 @@ def test_a_fault_is_told_after_one_try_and_the_next_request_passes(
     model: OpenAIModel, server: ModelServer, fault: Fault, code: str, retryable: bool
 ) -> None:
     server.fail(fault)
-    trouble = _trouble(model)
+    trouble = trouble_of(model)
     assert (trouble.code, trouble.retryable) == (code, retryable)
     assert trouble.ids["model"] == "gpt-test"
     assert trouble.hint
     assert len(server.requests) == 1
-    assert _ask(model).message.calls
+    assert ask(model).message.calls
 
 
 def test_a_rate_limit_says_how_long_to_wait(model: OpenAIModel, server: ModelServer) -> None:
     server.fail(Fault.RATE_LIMITED, retry_after_seconds=2.5)
-    trouble = _trouble(model)
+    trouble = trouble_of(model)
     assert trouble.ids["retry_after_seconds"] == "2.5"
     assert "Rate limit reached" in trouble.message
 
@@ -173,7 +117,7 @@ def test_a_rate_limit_says_how_long_to_wait(model: OpenAIModel, server: ModelSer
 def test_a_server_that_hangs_is_left_at_the_time_limit(server: ModelServer) -> None:
     server.fail(Fault.HANG)
     limit = timedelta(milliseconds=200)
-    trouble = _trouble(OpenAIModel("m", base_url=server.base_url, api_key=KEY, timeout=limit))
+    trouble = trouble_of(OpenAIModel("m", base_url=server.base_url, api_key=KEY, timeout=limit))
     assert (trouble.code, trouble.retryable) == ("model_timeout", True)
     assert "0.2 seconds" in trouble.message
 
@@ -181,7 +125,7 @@ def test_a_server_that_hangs_is_left_at_the_time_limit(server: ModelServer) -> N
 def test_a_server_that_drips_bytes_is_left_at_the_time_limit(server: ModelServer) -> None:
     server.fail(Fault.DRIP)
     limit = timedelta(milliseconds=300)
-    trouble = _trouble(OpenAIModel("m", base_url=server.base_url, api_key=KEY, timeout=limit))
+    trouble = trouble_of(OpenAIModel("m", base_url=server.base_url, api_key=KEY, timeout=limit))
     assert trouble.code == "model_timeout"
 
 
@@ -189,7 +133,7 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         base_url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
-        trouble = _trouble(OpenAIModel("m", base_url=base_url))
+        trouble = trouble_of(OpenAIModel("m", base_url=base_url))
     assert (trouble.code, trouble.retryable) == ("model_unavailable", True)
     assert base_url in trouble.hint
 
@@ -207,7 +151,7 @@ def test_a_refusal_is_final_and_says_what_to_look_at(
 ) -> None:
     base_url = server.base_url.replace("/v1", change.pop("path", "/v1"))
     model = OpenAIModel("m", **({"api_key": KEY, "base_url": base_url} | change))
-    trouble = _trouble(model)
+    trouble = trouble_of(model)
     assert (trouble.code, trouble.retryable) == ("model_refused", False)
     assert trouble.ids["status"] == status
     assert hint in trouble.hint
@@ -218,7 +162,7 @@ def test_a_servers_message_is_made_short_and_visible_and_shows_no_key(
 ) -> None:
     long = f"Bad key {KEY}\n\x1b[31m" + "x" * 1_000
     server.answer_with(json.dumps({"error": {"message": long}}), status=403)
-    trouble = _trouble(model)
+    trouble = trouble_of(model)
     assert trouble.message.startswith("The server answered 403: Bad key *** ?[31mxxx")
     assert len(trouble.message) < 350
 
@@ -230,7 +174,7 @@ def test_a_key_is_hidden_whole_wherever_a_message_is_cut(
     for padding in range(240, 310, 3):
         said = "x" * padding + KEY
         server.answer_with(json.dumps({"error": {"message": said}}), status=status)
-        assert "sk" not in _trouble(model).message
+        assert "sk" not in trouble_of(model).message
 
 
 # --- settings and life
@@ -240,7 +184,7 @@ def test_one_client_serves_several_event_loops_and_several_runs_at_once(
     model: OpenAIModel, server: ModelServer
 ) -> None:
     async def several() -> int:
-        turns = await asyncio.gather(*(model.complete(_request()) for _ in range(8)))
+        turns = await asyncio.gather(*(model.complete(request_of()) for _ in range(8)))
         return sum(len(turn.message.calls) for turn in turns)
 
     assert [asyncio.run(several()) for _ in range(3)] == [8, 8, 8]
@@ -253,7 +197,7 @@ def test_cancelling_passes_through(server: ModelServer, model: OpenAIModel) -> N
     server.fail(Fault.HANG)
 
     async def cancelled() -> bool:
-        asking = asyncio.create_task(model.complete(_request()))
+        asking = asyncio.create_task(model.complete(request_of()))
         assert await asyncio.to_thread(server.arrived.wait, 30)
         asking.cancel()
         try:
@@ -266,7 +210,7 @@ def test_cancelling_passes_through(server: ModelServer, model: OpenAIModel) -> N
 
 
 def test_without_a_key_nothing_is_sent_to_the_vendor() -> None:
-    trouble = _trouble(OpenAIModel("m"))
+    trouble = trouble_of(OpenAIModel("m"))
     assert (trouble.code, trouble.retryable) == ("model_refused", False)
     assert "OPENAI_API_KEY" in trouble.hint
 
@@ -276,10 +220,10 @@ def test_settings_come_from_the_environment_and_an_own_server_needs_no_key(
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
     server.api_key = None
-    assert _ask(OpenAIModel("m")).message.calls
+    assert ask(OpenAIModel("m")).message.calls
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
     server.api_key = KEY
-    assert _ask(OpenAIModel("m")).message.calls
+    assert ask(OpenAIModel("m")).message.calls
 
 
 @pytest.mark.parametrize(
@@ -308,7 +252,7 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(
     "arguments, text",
-    [([], "Hello."), (["--script", "tests.agent.test_models:_propose"], "Refunding.")],
+    [([], "Hello."), (["--script", "tests.agent.test_models:propose"], "Refunding.")],
 )
 def test_the_server_runs_as_a_module_and_ends_with_its_input(
     arguments: list[str], text: str
@@ -320,7 +264,7 @@ def test_the_server_runs_as_a_module_and_ends_with_its_input(
         assert process.stdin is not None
         assert process.stdout is not None
         base_url = process.stdout.readline().strip()
-        assert _ask(OpenAIModel("m", base_url=base_url)).message.text == text
+        assert ask(OpenAIModel("m", base_url=base_url)).message.text == text
         process.stdin.close()
         assert process.wait(timeout=30) == 0
 
@@ -330,18 +274,18 @@ def test_a_script_that_raises_is_told_and_kept() -> None:
         raise ValueError("no such case")
 
     with ModelServer(broken) as server:
-        trouble = _trouble(OpenAIModel("m", base_url=server.base_url))
+        trouble = trouble_of(OpenAIModel("m", base_url=server.base_url))
         assert "no such case" in trouble.message
         assert [str(error) for error in server.errors] == ["no such case"]
 
 
 def test_closing_releases_what_hangs() -> None:
-    server = ModelServer(_propose)
+    server = ModelServer(propose)
     server.fail(Fault.HANG)
     model = OpenAIModel("m", base_url=server.base_url)
 
     async def closes() -> str:
-        asking = asyncio.create_task(model.complete(_request()))
+        asking = asyncio.create_task(model.complete(request_of()))
         assert await asyncio.to_thread(server.arrived.wait, 30)
         await asyncio.to_thread(server.close)
         with pytest.raises(ModelTrouble) as caught:

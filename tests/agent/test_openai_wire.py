@@ -2,85 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from placet.agent.messages import (
     AssistantMessage,
-    Message,
-    ModelRequest,
-    ModelTurn,
-    ToolMessage,
-    ToolSchema,
     Usage,
     UserMessage,
 )
-from placet.agent.models import ModelClient
 from placet.agent.models.openai import OpenAIModel
 from placet.agent.models.scripted import ScriptedModel, call, calls, raw_call, say
-from placet.core.errors import InvalidInput, ModelTrouble
-from tests.servers import model_server
+from placet.core.errors import InvalidInput
+from tests.agent.wire import KEY, REFUND, USER, answered, ask, request_of, trouble_of
 from tests.servers.model_server import Body, Fault, ModelServer, Reply
-
-KEY = "sk-test-123"
-USER = UserMessage(text="Refund order 7, 20 USD")
-REFUND = ToolSchema(
-    name="issue_refund",
-    description="Refunds an order.",
-    parameters={"type": "object", "properties": {"order_id": {"type": "string"}}},
-)
-
-
-def _request(*messages: Message, instructions: str = "Be kind.") -> ModelRequest:
-    return ModelRequest(instructions=instructions, messages=messages or (USER,), tools=(REFUND,))
-
-
-def _ask(model: ModelClient, request: ModelRequest | None = None) -> ModelTurn:
-    return asyncio.run(model.complete(request or _request()))
-
-
-def _answered(message: AssistantMessage) -> list[Message]:
-    results = [ToolMessage(call_id=each.id, name=each.name, text="ok") for each in message.calls]
-    return [message, *results]
-
-
-def _propose(request: Body) -> Reply:
-    return model_server.calls(("issue_refund", {"order_id": "7"}), text="Refunding.")
-
-
-@pytest.fixture(autouse=True)
-def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("OPENAI_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer(_propose, api_key=KEY) as made:
-        yield made
-    assert made.errors == []
-
-
-@pytest.fixture
-def model(server: ModelServer) -> OpenAIModel:
-    return OpenAIModel("gpt-test", base_url=server.base_url, api_key=KEY)
-
-
-def _trouble(model: ModelClient, request: ModelRequest | None = None) -> ModelTrouble:
-    with pytest.raises(ModelTrouble) as caught:
-        _ask(model, request)
-    return caught.value
-
 
 # --- what is sent and what is read
 
 
 def test_a_call_comes_back_with_its_raw_arguments(model: OpenAIModel, server: ModelServer) -> None:
-    turn = _ask(model)
+    turn = ask(model)
     assert turn.message.text == "Refunding."
     (made,) = turn.message.calls
     assert (made.id, made.name) == ("call_0001_0", "issue_refund")
@@ -104,7 +45,7 @@ def test_results_follow_their_calls_with_the_same_ids(
     model: OpenAIModel, server: ModelServer
 ) -> None:
     both = calls(call("issue_refund", "x", order_id="7"), call("issue_refund", "y"), text="Two.")
-    _ask(model, _request(USER, *_answered(both), *_answered(both), say("Done."), USER))
+    ask(model, request_of(USER, *answered(both), *answered(both), say("Done."), USER))
     _, _, first, result_x, result_y, *_ = server.bodies[0]["messages"]
     assert first["content"] == "Two."
     assert [each["id"] for each in first["tool_calls"]] == ["x", "y"]
@@ -118,7 +59,7 @@ def test_an_unanswered_call_is_refused_before_anything_is_sent(
 ) -> None:
     for client in (model, ScriptedModel([])):
         with pytest.raises(InvalidInput, match="call 'x'"):
-            _ask(client, _request(USER, call("issue_refund", "x"), USER))
+            ask(client, request_of(USER, call("issue_refund", "x"), USER))
     assert server.requests == []
 
 
@@ -141,7 +82,7 @@ def test_what_a_model_once_said_amiss_goes_back_in_a_form_every_server_takes(
     wire_name: str,
     wire_arguments: str,
 ) -> None:
-    _ask(model, _request(USER, *_answered(raw_call(name, arguments, id="x"))))
+    ask(model, request_of(USER, *answered(raw_call(name, arguments, id="x"))))
     (sent,) = server.bodies[0]["messages"][2]["tool_calls"]
     assert sent["function"] == {"name": wire_name, "arguments": wire_arguments}
 
@@ -149,7 +90,7 @@ def test_what_a_model_once_said_amiss_goes_back_in_a_form_every_server_takes(
 def test_text_that_utf8_cannot_hold_is_sent_visibly(
     model: OpenAIModel, server: ModelServer
 ) -> None:
-    _ask(model, _request(UserMessage(text="a\ud800b")))
+    ask(model, request_of(UserMessage(text="a\ud800b")))
     assert server.bodies[0]["messages"][1]["content"] == "a\\ud800b"
 
 
@@ -159,9 +100,9 @@ def test_reasoning_is_read_and_goes_back_only_where_asked(server: ModelServer) -
         model = OpenAIModel(
             "m", base_url=server.base_url, api_key=KEY, send_reasoning=send_reasoning
         )
-        message = _ask(model).message
+        message = ask(model).message
         assert message.reasoning == "They wave."
-        _ask(model, _request(USER, message, USER))
+        ask(model, request_of(USER, message, USER))
         sent = server.bodies[-1]["messages"][2]
         assert sent.get("reasoning_content") == ("They wave." if send_reasoning else None)
 
@@ -170,7 +111,7 @@ def test_a_servers_own_settings_are_sent(server: ModelServer) -> None:
     model = OpenAIModel(
         "m", base_url=server.base_url, api_key=KEY, extra_body={"temperature": 0, "seed": 7}
     )
-    _ask(model)
+    ask(model)
     assert (server.bodies[0]["temperature"], server.bodies[0]["seed"]) == (0, 7)
 
 
@@ -200,7 +141,7 @@ def test_content_of_other_shapes_is_read(
     model: OpenAIModel, server: ModelServer, message: object, text: str, finish: str
 ) -> None:
     server.script = _body(message)
-    turn = _ask(model)
+    turn = ask(model)
     assert (turn.message.text, turn.message.calls, turn.finish) == (text, (), finish)
     assert (turn.model, turn.usage) == ("gpt-test", Usage())
 
@@ -227,7 +168,7 @@ def test_arguments_are_kept_as_the_model_gave_them(
         '{"choices": [{"message": {"tool_calls": [{"id": "a", "type": "function", "function":'
         f' {{"name": "issue_refund", "arguments": {given}}}}}]}}}}]}}'
     )
-    (made,) = _ask(model).message.calls
+    (made,) = ask(model).message.calls
     assert made.arguments == read
     made.arguments.encode()
 
@@ -252,7 +193,7 @@ def test_an_answer_that_is_none_is_a_trouble_worth_a_retry(
     model: OpenAIModel, server: ModelServer, script: Callable[[Body], Reply]
 ) -> None:
     server.script = script
-    trouble = _trouble(model)
+    trouble = trouble_of(model)
     assert (trouble.code, trouble.retryable) == ("model_malformed", True)
 
 
@@ -261,7 +202,7 @@ def test_a_body_that_is_no_completion_is_a_trouble_worth_a_retry(
     model: OpenAIModel, server: ModelServer, content: str
 ) -> None:
     server.answer_with(content)
-    trouble = _trouble(model)
+    trouble = trouble_of(model)
     assert (trouble.code, trouble.retryable) == ("model_malformed", True)
 
 
@@ -269,28 +210,28 @@ def test_what_the_server_said_of_a_missing_choice_is_passed_on(
     model: OpenAIModel, server: ModelServer
 ) -> None:
     server.script = lambda request: {"choices": [], "error": {"message": "upstream is down"}}
-    assert "upstream is down" in _trouble(model).message
+    assert "upstream is down" in trouble_of(model).message
     choice = {"message": {"content": "Hal"}, "finish_reason": "error"}
     server.script = lambda request: {"choices": [choice]}
-    assert _trouble(model).code == "model_unavailable"
+    assert trouble_of(model).code == "model_unavailable"
 
 
 def test_a_missing_id_is_made_up_the_same_each_time(
     model: OpenAIModel, server: ModelServer
 ) -> None:
     server.fail(Fault.MISSING_IDS, times=2)
-    earlier = _request(USER, say("Hm."), USER)
-    assert [_ask(model, earlier).message.calls[0].id for _ in range(2)] == ["call_1_0"] * 2
+    earlier = request_of(USER, say("Hm."), USER)
+    assert [ask(model, earlier).message.calls[0].id for _ in range(2)] == ["call_1_0"] * 2
 
 
 def test_ids_given_twice_in_one_step_are_made_distinct_and_accepted_back(
     model: OpenAIModel, server: ModelServer
 ) -> None:
     server.fail(Fault.DUPLICATE_IDS)
-    message = _ask(model).message
+    message = ask(model).message
     first, second = (each.id for each in message.calls)
     assert second == f"{first}-2"
-    assert _ask(model, _request(USER, *_answered(message))).message.calls
+    assert ask(model, request_of(USER, *answered(message))).message.calls
 
 
 def test_unreadable_arguments_and_unknown_tools_are_passed_on_and_accepted_back(
@@ -298,24 +239,24 @@ def test_unreadable_arguments_and_unknown_tools_are_passed_on_and_accepted_back(
 ) -> None:
     server.fail(Fault.UNREADABLE_ARGUMENTS)
     server.fail(Fault.UNKNOWN_TOOL)
-    unreadable, unknown = _ask(model).message, _ask(model).message
+    unreadable, unknown = ask(model).message, ask(model).message
     assert unreadable.calls[0].arguments == '{"order_id": "7", "cut": '
     assert unknown.calls[0].name == "no such tool"
-    request = _request(USER, *_answered(unreadable), *_answered(unknown))
-    assert _ask(model, request).message.calls
+    request = request_of(USER, *answered(unreadable), *answered(unknown))
+    assert ask(model, request).message.calls
 
 
 def test_an_id_that_an_earlier_step_used_is_left_alone(
     model: OpenAIModel, server: ModelServer
 ) -> None:
     server.script = _body(_function(name="issue_refund", arguments="{}"))
-    message = _ask(model).message
-    again = _ask(model, _request(USER, *_answered(message))).message
+    message = ask(model).message
+    again = ask(model, request_of(USER, *answered(message))).message
     assert (message.calls[0].id, again.calls[0].id) == ("a", "a")
-    third = _ask(model, _request(USER, *_answered(message), *_answered(again))).message
+    third = ask(model, request_of(USER, *answered(message), *answered(again))).message
     assert third.calls == message.calls
 
 
 def test_an_empty_answer_is_an_empty_text(model: OpenAIModel, server: ModelServer) -> None:
     server.fail(Fault.EMPTY_CONTENT)
-    assert _ask(model).message == AssistantMessage(text="")
+    assert ask(model).message == AssistantMessage(text="")

@@ -8,14 +8,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from placet.stores.sqlite import SqliteStore
-
 from placet import Agent, Placet, ScriptedModel
 from placet.agent.messages import AssistantMessage, Message, ToolMessage
 from placet.agent.models.scripted import Script
 from placet.agent.tools import Tool
 from placet.core.commands import Names
 from placet.core.state import Session
+from placet.stores.sqlite import SqliteStore
 from placet.stores.store import Recorded
 
 T = TypeVar("T")

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from placet.stores.sqlite import SqliteStore
 
 from placet import Agent, Placet, PlacetError, ScriptedModel
 from placet.agent.models.scripted import call, say
+from placet.stores.sqlite import SqliteStore
 from tests.runtime.life import Killer, paid, refund_tool
 
 ROUNDS = 50

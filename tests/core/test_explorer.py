@@ -66,6 +66,9 @@ LARGE = {
     "a child run beside a gated call": Scenario(
         calls=(AGENT, GATED), child=(GATED,), people=(ANN,), leases_lost=0, crashes=0
     ),
+    "all at once: two people, two drivers, an edit, a void, a child run, a crash": Scenario(
+        calls=(AGENT, GATED), child=(FREE,), edits=1, worlds=1, leases_lost=0
+    ),
 }
 
 

@@ -133,20 +133,20 @@ class People:
         at = request.at
         names = c.Names(requests=(request.id,), steps=((at.run, at.step),), runs=(at.run,))
         state = await self._engine.session(row.session, names)
-        document = json.loads(await self._engine.payload(row.session, request.action_ref))
-        grounds: dict[str, Any] = {}
-        if request.grounds_ref is not None:
-            grounds = json.loads(await self._engine.payload(row.session, request.grounds_ref))
-        changes = ""
-        if request.changes_ref is not None:
-            changes = await self._engine.payload(row.session, request.changes_ref)
+        call = state.calls[at]
+
+        async def text(ref: str | None) -> str:
+            return "" if ref is None else await self._engine.payload(row.session, ref)
+
         return card(
             state.requests[request.id],
-            state.calls[at],
+            call,
             state.runs[at.run],
-            draft_from(document),
-            grounds=grounds,
-            changes=changes,
+            draft_from(json.loads(await text(request.action_ref))),
+            display=json.loads(await text(call.display_ref) or "{}"),
+            grounds=await text(request.grounds_ref),
+            claim=await text(call.claim_ref),
+            changes=await text(request.changes_ref),
         )
 
     async def _execute(self, row: RequestRow, command: c.Command, command_id: str) -> Request:

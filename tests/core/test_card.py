@@ -25,7 +25,7 @@ def shown(
         world.state.calls[request.at],
         world.state.runs["r1"],
         draft,
-        grounds={"effect": effect},
+        display={"effect": effect},
         changes=changes,
     )
 

@@ -139,3 +139,22 @@ def test_arguments_that_fit_no_more_are_answered_as_invalid_ones(
             "Invalid arguments: amount: Value error, too much\n"
             "The call did not run. Mend the arguments."
         )
+
+
+@pytest.mark.promise("H1")
+def test_a_settlement_says_of_the_action_what_its_approval_said(tmp_path: Path) -> None:
+    @tool(effect="pays {amount}", reversible=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        raise ConnectionResetError("after it was sent")
+
+    script = [call("pay", amount=5), say("ok")]
+    with Desk(tmp_path, script, [pay]) as desk:
+        (request,) = desk.start().waiting
+        desk.decide(request, "approve")
+        (settlement,) = desk.resume().waiting
+        asked, unsettled = card_of(desk, request), card_of(desk, settlement)
+        assert unsettled.kind == "settlement"
+        assert (unsettled.effect, unsettled.reversible) == ("pays 5", True)
+        assert (asked.effect, asked.reversible, asked.claim) == ("pays 5", True, unsettled.claim)
+        assert unsettled.reason.startswith("the connection was lost")

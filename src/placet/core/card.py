@@ -71,7 +71,9 @@ def card(
     run: Run,
     draft: Draft,
     *,
-    grounds: Mapping[str, JsonValue],
+    display: Mapping[str, JsonValue],
+    grounds: str = "",
+    claim: str = "",
     changes: str = "",
 ) -> Card:
     """Make the card of a request from what is stored of it."""
@@ -95,10 +97,10 @@ def card(
             for name, value in shown.items()
         ),
         raw_arguments=None if readable else visible(_masked_text(str(draft.arguments))),
-        effect=visible(_effect(str(grounds.get("effect") or ""), draft.arguments, shown)),
-        reversible=bool(grounds.get("reversible", False)),
-        claim=visible(_masked_text(str(grounds.get("claim") or "")), keep_newlines=True),
-        reason=visible(str(grounds.get("reason") or "")),
+        effect=visible(_effect(str(display.get("effect") or ""), draft.arguments, shown)),
+        reversible=bool(display.get("reversible", False)),
+        claim=visible(_masked_text(claim), keep_newlines=True),
+        reason=visible(grounds),
         rule=visible(request.rule),
         changes=visible(_changes(changes)),
         attempts=call.attempts,

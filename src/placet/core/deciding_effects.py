@@ -14,7 +14,7 @@ from placet.core import events as e
 from placet.core import wording
 from placet.core.canonical import digest_of, short_id
 from placet.core.deciding_runs import active
-from placet.core.deciding_steps import answer_to, ask, freeze, grounds, nobody
+from placet.core.deciding_steps import answer_to, ask, freeze, nobody
 from placet.core.errors import Closed, Conflict, InProgress, InvalidInput, Refusal, StaleHolder
 from placet.core.state import (
     Allowed,
@@ -29,7 +29,7 @@ from placet.core.state import (
     RetryDue,
 )
 from placet.core.unfolding import Unfolding
-from placet.core.values import Allow, Ask, Deny, Display, Needs, idempotency_key
+from placet.core.values import Allow, Ask, Deny, Needs, idempotency_key
 from placet.core.work import held_by
 
 #: How often the world may change under one call before it is denied (G13).
@@ -98,7 +98,13 @@ def _begin_allowed(so_far: Unfolding, command: c.Begin, call: Call) -> None:
             so_far.end_call(call.at, "no_approver", so_far.text(told))
         else:
             freeze(so_far, today, version=call.version + 1)
-            ask(so_far, today, today.ruling, run, policy_version=command.policy_version)
+            ask(
+                so_far,
+                today,
+                needs=today.ruling.needs,
+                deadline_at=so_far.state.now + today.ruling.lasts,
+                policy_version=command.policy_version,
+            )
     else:
         _not_held(so_far, call)
         if not (changed := _another(today, call)):
@@ -220,8 +226,6 @@ def _void(
         so_far.end_call(call.at, "policy_denied", so_far.text(told))
     else:
         needs = today.ruling.needs if isinstance(today.ruling, Ask) else request.needs
-        lasts = request.deadline_at - so_far.state.now
-        ruling = Ask(rule=today.ruling.rule, needs=needs, lasts=lasts, reason=today.ruling.reason)
         if not needs.possible(run.requester):
             closed()
             told = wording.no_approver(nobody(needs, run.requester))
@@ -231,12 +235,11 @@ def _void(
             successor = ask(
                 so_far,
                 today,
-                ruling,
-                run,
+                needs=needs,
+                deadline_at=request.deadline_at,
                 policy_version=command.policy_version,
                 replaces=request.id,
                 changes=f"changed since it was approved: {', '.join(changed)}",
-                deadline_at=request.deadline_at,
             )
             so_far.add(e.RequestVoided(request=request.id, changed=changed, successor=successor))
     so_far.finish_if_idle(run.id)
@@ -382,7 +385,7 @@ def _put_to_a_person(so_far: Unfolding, call: Call, cause: str) -> None:
             deadline_at=so_far.state.now + SETTLEMENT_LASTS,
             rule=call.rule,
             policy_version="",
-            grounds=so_far.text(grounds(Display(), cause)),
+            grounds=so_far.text(cause),
         )
     )
     if run.stopping is not None:

@@ -151,25 +151,16 @@ def edit(so_far: Unfolding, command: c.Edit) -> None:
 
 def _reopen_edited(so_far: Unfolding, command: c.Edit, request: Request, needs: Needs) -> None:
     run, by = so_far.run(request.at.run), command.by.id
-    before = len(so_far.events)
     freeze(so_far, command.proposal, version=request.version + 1)
-    ruling = Ask(
-        rule=command.proposal.ruling.rule,
-        needs=needs,
-        lasts=request.deadline_at - so_far.state.now,
-        reason=command.proposal.ruling.reason,
-    )
     successor = ask(
         so_far,
         command.proposal,
-        ruling,
-        run,
+        needs=needs,
+        deadline_at=request.deadline_at,
         policy_version=command.policy_version,
         replaces=request.id,
         changes=command.changes,
-        deadline_at=request.deadline_at,
     )
-    assert len(so_far.events) == before + 2, "a new version is one action and one request"
     so_far.add(e.RequestEdited(request=request.id, by=by, successor=successor, via=command.via))
     if by in needs.people(run.requester):
         digest = so_far.request(successor).digest

@@ -188,7 +188,13 @@ def _rule(so_far: Unfolding, command: c.Propose, run: Run, call: c.Sound) -> Non
                 so_far.add(_ended(call, "interrupted", so_far.text(wording.interrupted(cause))))
             else:
                 freeze(so_far, call, version=1)
-                ask(so_far, call, call.ruling, run, policy_version=command.policy_version)
+                ask(
+                    so_far,
+                    call,
+                    needs=needs,
+                    deadline_at=so_far.state.now + call.ruling.lasts,
+                    policy_version=command.policy_version,
+                )
 
 
 def nobody(needs: Needs, requester: str) -> str:
@@ -225,6 +231,8 @@ def freeze(so_far: Unfolding, call: c.Sound, *, version: int) -> str:
             recovery=call.recovery,
             approvers=call.approvers,
             rule=call.ruling.rule,
+            display=so_far.text(_shown(call.display)),
+            claim=so_far.text(call.display.claim) if call.display.claim else None,
         )
     )
     return digest
@@ -233,13 +241,12 @@ def freeze(so_far: Unfolding, call: c.Sound, *, version: int) -> str:
 def ask(
     so_far: Unfolding,
     call: c.Sound,
-    ruling: Ask,
-    run: Run,
     *,
+    needs: Needs,
+    deadline_at: datetime,
     policy_version: str,
     replaces: str | None = None,
     changes: str | None = None,
-    deadline_at: datetime | None = None,
 ) -> str:
     """Open the request for the action that a call now stands for, and give its id."""
     frozen = so_far.call(call.draft.at)
@@ -255,12 +262,12 @@ def ask(
             at=frozen.at,
             digest=frozen.digest,
             tool=frozen.tool,
-            needs=ruling.needs,
-            requester=run.requester,
-            deadline_at=deadline_at or so_far.state.now + ruling.lasts,
-            rule=ruling.rule,
+            needs=needs,
+            requester=so_far.run(frozen.at.run).requester,
+            deadline_at=deadline_at,
+            rule=call.ruling.rule,
             policy_version=policy_version,
-            grounds=so_far.text(grounds(call.display, ruling.reason)),
+            grounds=so_far.text(call.ruling.reason),
             replaces=replaces,
             changes=None if changes is None else so_far.text(changes),
             readable=call.readable,
@@ -269,16 +276,10 @@ def ask(
     return request
 
 
-def grounds(display: Display, reason: str) -> str:
-    """Write down what people are told beside the action itself, as JSON (H1)."""
+def _shown(display: Display) -> str:
+    """Write down what the tool declares for people to read, as JSON (H1)."""
     return json.dumps(
-        {
-            "reason": reason,
-            "effect": display.effect,
-            "reversible": display.reversible,
-            "claim": display.claim,
-        },
-        ensure_ascii=False,
+        {"effect": display.effect, "reversible": display.reversible}, ensure_ascii=False
     )
 
 

@@ -80,7 +80,7 @@ class CallProposed:
     """A call was ruled `allow` or `ask`: the action it stands for is frozen (G4).
 
     A call that is edited, or asked anew because the world changed, is proposed again with the
-    next `version`.
+    next `version`; the model's `claim` is the call's own, and comes with the first.
     """
 
     at: Occurrence
@@ -99,6 +99,8 @@ class CallProposed:
     recovery: Recovery
     approvers: tuple[str, ...]
     rule: str
+    display: Payload | None = None
+    claim: Payload | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -162,6 +162,8 @@ def _call_proposed(state: Session, event: e.CallProposed) -> Session:
         voids=known.voids if known else 0,
         asked=known.asked if known else False,
         edited_by=known.edited_by if known else "",
+        display_ref=event.display.ref if event.display else None,
+        claim_ref=event.claim.ref if event.claim else known.claim_ref if known else None,
         edits_ref=known.edits_ref if known else None,
         proposed_key=_proposed_key(known, event.call_key),
         state=Allowed(),

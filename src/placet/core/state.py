@@ -174,6 +174,8 @@ class Call:
     voids: int = 0
     asked: bool = False
     edited_by: str = ""
+    display_ref: str | None = None
+    claim_ref: str | None = None
     edits_ref: str | None = None
     proposed_key: str = ""
     state: CallState

@@ -21,7 +21,7 @@ from placet.core.canonical import JsonValue, Unreadable, call_key, parse_argumen
 from placet.core.card import changes_of
 from placet.core.errors import Conflict, InvalidInput, NotFound, StaleHolder, StoreTrouble
 from placet.core.events import AttemptBegun
-from placet.core.state import Asking, Call, Executing, Lost, Request
+from placet.core.state import Call, Executing, Lost, Request
 from placet.core.values import (
     Allow,
     CallCode,
@@ -96,8 +96,7 @@ class Gate:
 
         `checkpoint` is what the run goes on from, written down in the same transaction; `answer`
         is the run's last text where there are no calls, `claim` what the model said of the calls.
-        Raises Conflict(`call_changed`) where the
-        step was proposed before with other calls.
+        Raises Conflict(`call_changed`) where the step was proposed before with other calls.
         """
         proposals = [
             await self._proposal(session, Occurrence(run, step, index), call, claim=claim)
@@ -129,8 +128,7 @@ class Gate:
         except (TypeError, ValueError) as error:
             raise InvalidInput("unreadable_edit", f"The arguments are no JSON: {error}.") from error
         proposed = ToolCall(id=call.tool_call_id, name=call.tool, arguments=text)
-        claim = await self._claim(session, request)
-        made = await self._proposal(session, call.at, proposed, claim=claim)
+        made = await self._proposal(session, call.at, proposed)
         if isinstance(made, c.Unsound) or not made.readable:
             detail = made.detail if isinstance(made, c.Unsound) else "they cannot be read"
             raise InvalidInput(
@@ -297,19 +295,7 @@ class Gate:
         if not isinstance(text, str):
             text = json.dumps(text, ensure_ascii=False)
         proposed = ToolCall(id=call.tool_call_id, name=call.tool, arguments=text)
-        claim = ""
-        if isinstance(call.state, Asking):
-            names = c.Names(requests=(call.state.request,))
-            asked = await self._engine.session(session, names)
-            claim = await self._claim(session, asked.requests[call.state.request])
-        return await self._proposal(session, call.at, proposed, claim=claim)
-
-    async def _claim(self, session: str, request: Request) -> str:
-        """Give the model's claim, for the request that takes this one's place (H1)."""
-        if request.grounds_ref is None:
-            return ""
-        grounds = json.loads(await self._engine.payload(session, request.grounds_ref))
-        return str(grounds.get("claim") or "")
+        return await self._proposal(session, call.at, proposed)
 
     async def _begin(self, session: str, call: Call, stored: Draft, *, fence: int | None) -> Answer:
         return await self._engine.execute(

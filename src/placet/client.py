@@ -26,7 +26,7 @@ from placet.core.work import Wait, next_work
 from placet.opening import open_store
 from placet.people import People
 from placet.portal import blocking
-from placet.runtime.authority import Authority, refuse_inside_tool, refuse_to_decide
+from placet.runtime.authority import Authority, refuse_inside_tool
 from placet.runtime.engine import Engine, new_id
 from placet.runtime.gate import Gate
 from placet.settings import Settings, current_account
@@ -326,7 +326,6 @@ class Placet:
         given, must be the request's. Only the exact words decide (H5). Raises NotPermitted,
         Conflict where another decision stands, Closed where it is too late.
         """
-        refuse_to_decide()
         row = await self.engine.find_request(request_id, session=session)
         match decision:
             case "approve":
@@ -371,7 +370,6 @@ class Placet:
         `happened` True needs the result as `detail`; False lets the model propose it again; None
         gives up on finding out.
         """
-        refuse_to_decide()
         row = await self.engine.find_request(request_id)
         request = await self.people.settle(
             row, by=by, happened=happened, detail=detail, digest=digest, via=via
@@ -380,7 +378,6 @@ class Placet:
 
     async def withdraw(self, request_id: str, *, by: str) -> DecisionResult:
         """Take one's approval back before it is spent."""
-        refuse_to_decide()
         row = await self.engine.find_request(request_id)
         return _decided(row, await self.people.withdraw(row, by=by))
 

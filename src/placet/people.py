@@ -16,7 +16,7 @@ from placet.core.deciding_requests import check_authority
 from placet.core.errors import Conflict
 from placet.core.state import Request
 from placet.core.values import Principal, draft_from
-from placet.runtime.authority import Authority, refuse_inside_tool
+from placet.runtime.authority import Authority, refuse_to_decide
 from placet.runtime.engine import Engine
 from placet.stores.store import RequestRow
 
@@ -150,7 +150,7 @@ class People:
         )
 
     async def _execute(self, row: RequestRow, command: c.Command, command_id: str) -> Request:
-        refuse_inside_tool()
+        refuse_to_decide()
         answer = await self._engine.execute(row.session, command, command_id=command_id)
         found = answer.state.requests.get(row.request.id)
         about = {getattr(event, "request", None) for event in answer.events}

@@ -50,7 +50,9 @@ class Declaration:
     """One tool: its schema, its body, and what may be done when the body goes wrong.
 
     `body` and `probe` take the frozen arguments and the idempotency key. `environment` gives the
-    fingerprint of what the tool reads of the world (G13).
+    fingerprint of what the tool reads of the world (G13), `preview` what the call would change in
+    it, as a text that people are shown (H1). `snapshot` gives, before the body is entered, the
+    text from which `restore` can bring the world back to how it was (D8).
     """
 
     name: str
@@ -68,6 +70,9 @@ class Declaration:
     recovery: Recovery = field(default_factory=Recovery)
     probe: Callable[[Arguments, str], Awaitable[object]] | None = None
     environment: Callable[[Arguments], str] | None = None
+    preview: Callable[[Arguments], str] | None = None
+    snapshot: Callable[[Arguments], str] | None = None
+    restore: Callable[[Arguments, str], None] | None = None
     not_done: tuple[type[BaseException], ...] = (NotDone,)
     fingerprint: str = ""
 

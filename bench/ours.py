@@ -11,7 +11,8 @@ from placet.core.values import Occurrence
 from placet.people import People
 from placet.runtime.authority import Authority
 from placet.runtime.engine import Engine
-from placet.runtime.gate import Gate, Toolbox, ToolCall
+from placet.runtime.gate import Gate
+from placet.runtime.proposing import Toolbox, ToolCall
 from placet.stores.sqlite import SqliteStore
 
 
@@ -42,7 +43,7 @@ class Ours:
         authority = Authority(approvers=("ana",))
         tools = [each.declaration for each in (pay, look, log)]
         self.gate = Gate(self.engine, Toolbox(tools), authority)
-        self.people = People(self.engine, authority, lambda _: self.gate)
+        self.people = People(self.engine, authority, lambda *_: self.gate)
 
     def close(self) -> None:
         self.store.close()

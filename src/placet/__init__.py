@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from placet.agent.agent import Agent
+    from placet.agent.asking import ask_person
     from placet.agent.models.openai import OpenAIModel
     from placet.agent.models.scripted import ScriptedModel
     from placet.agent.tools import IdempotencyKey, Tool, tool
-    from placet.client import DecisionResult, NoApproverWarning, Placet, RunResult
+    from placet.client import NoApproverWarning, Placet
     from placet.core.errors import (
         Closed,
         Conflict,
@@ -33,16 +34,18 @@ if TYPE_CHECKING:
         StoreTrouble,
         Trouble,
     )
+    from placet.results import DecisionResult, RunResult
     from placet.runtime.declarations import Happened, NotDone, NotHappened, Unsure
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "placet.agent.agent": ("Agent",),
+    "placet.agent.asking": ("ask_person",),
     "placet.agent.models.openai": ("OpenAIModel",),
     "placet.agent.models.scripted": ("ScriptedModel",),
     "placet.agent.tools": ("IdempotencyKey", "Tool", "tool"),
-    "placet.client": ("DecisionResult", "NoApproverWarning", "Placet", "RunResult"),
+    "placet.client": ("NoApproverWarning", "Placet"),
     "placet.core.errors": (
         "Closed",
         "Conflict",
@@ -60,6 +63,7 @@ _HOMES = {
         "StoreTrouble",
         "Trouble",
     ),
+    "placet.results": ("DecisionResult", "RunResult"),
     "placet.runtime.declarations": ("Happened", "NotDone", "NotHappened", "Unsure"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -93,6 +97,7 @@ __all__ = [
     "Tool",
     "Trouble",
     "Unsure",
+    "ask_person",
     "tool",
 ]
 

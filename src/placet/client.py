@@ -6,69 +6,40 @@ loop. Every async method has a blocking twin, `..._sync`, through one portal.
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 from placet.agent.agent import Agent
-from placet.agent.loop import Loop, Stop, Watcher
+from placet.agent.watching import Watcher, Watching
 from placet.core import commands as c
 from placet.core import wording
-from placet.core.card import Card, status_of
+from placet.core.card import Card
 from placet.core.errors import InvalidDeclaration, InvalidInput
-from placet.core.state import Request, RunOver, Superseded
-from placet.core.values import Principal, StopReason
+from placet.core.spoken import refuse_command
+from placet.core.state import RunOver
+from placet.core.values import Mode, Principal
 from placet.core.work import Wait, next_work
+from placet.driving import Driving
 from placet.opening import open_store
 from placet.people import People
 from placet.portal import blocking
+from placet.results import DecisionResult, RunResult, decided
 from placet.runtime.authority import Authority, refuse_inside_tool
+from placet.runtime.declarations import Declaration
 from placet.runtime.engine import Engine, new_id
-from placet.runtime.gate import Gate
+from placet.runtime.hosting import Hosting
 from placet.settings import Settings, current_account
 from placet.stores.store import RequestRow, RunRow, Store
 
 #: The session of callers that name none.
 MAIN_SESSION = "main"
 
-#: How long `close` waits for bodies that are under way in other threads.
-CLOSING_LASTS = timedelta(seconds=10)
-
 Decision = Literal["approve", "reject", "edit"]
 
 
 class NoApproverWarning(UserWarning):
     """An agent's tools may ask, and nobody may decide: whatever asks is answered `no_approver`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
-    """Where a run stands: over, or `approval_required` with the requests that wait.
-
-    `stop` is None while the run can go on at once, or later by itself.
-    """
-
-    run_id: str
-    session: str
-    stop: StopReason | Literal["approval_required"] | None
-    answer: str | None
-    waiting: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionResult:
-    """What a decision brought about. `successor` is the new version that an edit made."""
-
-    request_id: str
-    run_id: str
-    session: str
-    status: str
-    digest: str
-    successor: str | None = None
 
 
 class Placet:
@@ -95,11 +66,8 @@ class Placet:
         self.engine = Engine(store, tenant=tenant)
         self._authority = Authority(approvers=named)
         self._require_approver = require_approver
-        self._agents: dict[str, Agent] = {}
-        self._driving: dict[asyncio.Task[None], Stop] = {}
-        self._closing = False
-        self._closed = threading.Event()
-        self.people = People(self.engine, self._authority, self._gate_of)
+        self._driving = Driving(self.engine, self._authority)
+        self.people = People(self.engine, self._authority, self._driving.gate_of)
         for agent in agents:
             self.add(agent)
 
@@ -133,23 +101,7 @@ class Placet:
         Runs that are driven stop after what they are doing. In another thread than theirs this
         waits for them, for up to 10 seconds.
         """
-        self._closing = True
-        driving = list(self._driving.items())
-        for _, stop in driving:
-            stop.asked = True
-        if not driving:
-            self._close_store()
-        elif all(not _is_own_loop(task) for task, _ in driving):
-            self._closed.wait(CLOSING_LASTS.total_seconds())
-
-    def _drive_ended(self, task: asyncio.Task[None]) -> None:
-        self._driving.pop(task, None)
-        if self._closing and not self._driving:
-            self._close_store()
-
-    def _close_store(self) -> None:
-        self.engine.store.close()
-        self._closed.set()
+        self._driving.close()
 
     def __enter__(self) -> Self:
         return self
@@ -163,9 +115,7 @@ class Placet:
         Warns (NoApproverWarning), or with `require_approver` raises InvalidDeclaration, where its
         tools may ask and nobody may decide (G1).
         """
-        known = self._agents.setdefault(agent.name, agent)
-        if known is not agent:
-            raise InvalidDeclaration("invalid_agent", f"Two agents are named {agent.name}.")
+        self._driving.add(agent)
         if agent.may_ask and (not self._authority.approvers or agent.ask == "never"):
             message = (
                 f"Agent {agent.name} has tools that may ask, and nobody may decide: name an"
@@ -185,17 +135,21 @@ class Placet:
         session: str = MAIN_SESSION,
         requester: str | None = None,
         run_id: str | None = None,
+        mode: Mode | None = None,
         on_message: Literal["refuse", "supersede"] = "refuse",
-        watcher: Watcher | None = None,
+        on_event: Watcher | None = None,
     ) -> RunResult:
         """Begin a run of an agent, and drive it until it waits for a person or is over.
 
-        `requester` is for whom it acts (by default the account that runs the process). The same
-        `run_id` again is the same run. Raises Conflict(`run_waiting`) where a run of the session
-        waits, unless `on_message` supersedes it; ModelTrouble where the model failed, and then the
-        run rests and can be resumed.
+        `requester` is for whom it acts (by default the account that runs the process). `mode` is by
+        default the agent's own. The same `run_id` again is the same run. `on_event` is told of
+        what happens, as an observer alone. Raises Conflict(`run_waiting`) where a run of the
+        session waits, unless `on_message` supersedes it; Closed where the session was ended;
+        InvalidInput where the message is a command such as `/approve`, which no model is given;
+        ModelTrouble where the model failed, and then the run rests and can be resumed.
         """
         refuse_inside_tool()
+        refuse_command(message)
         found = self._agent(agent)
         name = run_id or new_id("run")
         await self.engine.execute(
@@ -206,22 +160,24 @@ class Placet:
                 requester=requester or current_account(),
                 message=message,
                 max_steps=found.max_steps,
+                mode=mode or found.mode,
                 supersede=on_message == "supersede",
             ),
         )
-        await self._drive(found, session, name, watcher)
+        await self._driving.drive(session, name, Watching(on_event))
         return await self.result(name)
 
-    async def resume(self, run_id: str, *, watcher: Watcher | None = None) -> RunResult:
+    async def resume(self, run_id: str, *, on_event: Watcher | None = None) -> RunResult:
         """Carry a run on: after a decision, a crash or a failure of its model.
 
-        Raises NotFound for an unknown run, InvalidDeclaration where this process does not have its
-        agent, and InProgress while another process drives it.
+        What stands above and under the run is carried on with it; a framework's run is carried on
+        by its framework. Raises NotFound for an unknown run, InvalidDeclaration where this process
+        does not have its agent, and InProgress while another process drives it.
         """
         refuse_inside_tool()
         row = await self.engine.find_run(run_id)
         if not isinstance(row.run.state, RunOver):
-            await self._drive(self._agent(row.run.agent), row.session, run_id, watcher)
+            await self._driving.drive(row.session, run_id, Watching(on_event))
         return await self.result(run_id)
 
     async def result(self, run_id: str) -> RunResult:
@@ -258,52 +214,47 @@ class Placet:
             store.runs, self.engine.tenant, session=session, active=active
         )
 
-    async def _drive(
-        self, agent: Agent, session: str, run_id: str, watcher: Watcher | None
-    ) -> None:
-        """Drive a run in a task of the runtime's own; a caller that is cancelled leaves it (D5)."""
-        stop = Stop()
-        loop = Loop(self.engine, agent, self._gate(agent))
-        task = asyncio.create_task(loop.drive(session, run_id, stop=stop, watcher=watcher))
-        self._driving[task] = stop
-        task.add_done_callback(self._drive_ended)
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            stop.asked = True
-            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-            raise
+    async def end_session(self, session: str, *, by: str | None = None, cause: str = "") -> None:
+        """End a session: its runs are cancelled, and it takes no further message.
+
+        Raises NotFound where there is no such session.
+        """
+        refuse_inside_tool()
+        who = Principal(id=by or current_account())
+        await self.engine.execute(session, c.EndSession(by=who, cause=cause))
 
     def _agent(self, agent: Agent | str) -> Agent:
-        if isinstance(agent, Agent):
-            if self._agents.get(agent.name) is not agent:
-                self.add(agent)
-            return agent
-        found = self._agents.get(agent)
-        if found is None:
-            known = ", ".join(sorted(self._agents)) or "none"
-            raise InvalidDeclaration(
-                "unknown_agent",
-                f"This process has no agent named {agent} (it has: {known}).",
-                hint="Name the app that has it with --app module:name, or `app` in placet.toml.",
-                agent=agent,
-            )
-        return found
+        if isinstance(agent, Agent) and agent.name not in self._driving.names:
+            self.add(agent)
+        return self._driving.agent(agent)
 
     @property
     def agent_names(self) -> tuple[str, ...]:
         """Give the names of the agents that this process can drive."""
-        return tuple(self._agents)
+        return self._driving.names
 
-    def has_agent(self, name: str) -> bool:
-        """Say whether this process can drive runs of an agent."""
-        return name in self._agents
+    async def can_drive(self, row: RunRow) -> bool:
+        """Say whether this process has the agent, or the host, of a run."""
+        return await self._driving.can_drive(row)
 
-    def _gate(self, agent: Agent) -> Gate:
-        return Gate(self.engine, agent.toolbox(), self._authority)
+    async def drive_alone(self, row: RunRow, *, on_event: Watcher | None = None) -> RunResult:
+        """Carry one run on and none beside it, as a worker does that looks at each by itself."""
+        refuse_inside_tool()
+        await self._driving.drive_alone(row, Watching(on_event))
+        return await self.result(row.run.id)
 
-    def _gate_of(self, agent: str) -> Gate:
-        return self._gate(self._agent(agent))
+    def host(
+        self,
+        agent: str,
+        tools: Iterable[Declaration],
+        *,
+        resume: Callable[[str], Awaitable[object]],
+    ) -> Hosting:
+        """Host an agent of a framework: an adapter's way in.
+
+        `resume` is called with a run, at least once, when what it waited for is decided.
+        """
+        return self._driving.host(agent, tools, resume=resume)
 
     # --- people -------------------------------------------------------------------------------
 
@@ -353,7 +304,25 @@ class Placet:
                     hint="Say exactly approve, reject or edit.",
                     request_id=request_id,
                 )
-        return _decided(row, request)
+        return decided(row, request)
+
+    async def answer(
+        self,
+        request_id: str,
+        text: str,
+        *,
+        by: str,
+        digest: str | None = None,
+        session: str | None = None,
+        via: str = "api",
+    ) -> DecisionResult:
+        """Answer a question of a run; the text must be what the question wants.
+
+        Who the run acts for may answer, and the approvers. Raises InvalidInput where it does not
+        fit, and then the question still waits; NotPermitted, Conflict or Closed as a decision.
+        """
+        row = await self.engine.find_request(request_id, session=session)
+        return decided(row, await self.people.answer(row, by=by, text=text, digest=digest, via=via))
 
     async def settle(
         self,
@@ -374,12 +343,12 @@ class Placet:
         request = await self.people.settle(
             row, by=by, happened=happened, detail=detail, digest=digest, via=via
         )
-        return _decided(row, request)
+        return decided(row, request)
 
     async def withdraw(self, request_id: str, *, by: str) -> DecisionResult:
         """Take one's approval back before it is spent."""
         row = await self.engine.find_request(request_id)
-        return _decided(row, await self.people.withdraw(row, by=by))
+        return decided(row, await self.people.withdraw(row, by=by))
 
     async def inbox(self, *, session: str | None = None) -> Sequence[RequestRow]:
         """Give the requests that wait for people, those with the nearest deadline first."""
@@ -416,30 +385,12 @@ class Placet:
     resume_sync = blocking(resume)
     result_sync = blocking(result)
     cancel_sync = blocking(cancel)
+    end_session_sync = blocking(end_session)
     runs_sync = blocking(runs)
     decide_sync = blocking(decide)
+    answer_sync = blocking(answer)
     settle_sync = blocking(settle)
     withdraw_sync = blocking(withdraw)
     inbox_sync = blocking(inbox)
     show_sync = blocking(show)
     resume_approval_sync = blocking(resume_approval)
-
-
-def _is_own_loop(task: asyncio.Task[None]) -> bool:
-    """Say whether a task is of the event loop that the caller itself runs in."""
-    try:
-        return task.get_loop() is asyncio.get_running_loop()
-    except RuntimeError:
-        return not task.get_loop().is_running()
-
-
-def _decided(row: RequestRow, request: Request) -> DecisionResult:
-    successor = request.state.successor if isinstance(request.state, Superseded) else None
-    return DecisionResult(
-        request_id=request.id,
-        run_id=request.at.run,
-        session=row.session,
-        status=status_of(request),
-        digest=request.digest,
-        successor=successor,
-    )

@@ -14,7 +14,8 @@ from placet.core import commands as c
 from placet.core.card import Card, card
 from placet.core.deciding_requests import check_authority
 from placet.core.errors import Conflict
-from placet.core.state import Request
+from placet.core.questions import Question, checked, question_of
+from placet.core.state import Request, Session
 from placet.core.values import Principal, draft_from
 from placet.runtime.authority import Authority, refuse_to_decide
 from placet.runtime.engine import Engine
@@ -28,7 +29,7 @@ class People:
     """Takes what people say of requests to the engine."""
 
     def __init__(
-        self, engine: Engine, authority: Authority, gate_of: Callable[[str], Gate]
+        self, engine: Engine, authority: Authority, gate_of: Callable[[Session, str], Gate]
     ) -> None:
         self._engine = engine
         self._authority = authority
@@ -91,7 +92,7 @@ class People:
         at = row.request.at
         names = c.Names(requests=(row.request.id,), steps=((at.run, at.step),))
         state = await self._engine.session(row.session, names)
-        gate = self._gate_of(state.runs[at.run].agent)
+        gate = self._gate_of(state, at.run)
         proposal, changes = await gate.edited(row.session, row.request, state.calls[at], arguments)
         command = c.Edit(
             request=row.request.id,
@@ -126,6 +127,27 @@ class People:
             via=via,
         )
         return await self._execute(row, command, "")
+
+    async def answer(
+        self, row: RequestRow, *, by: str, text: str, digest: str | None, via: str
+    ) -> Request:
+        """Take a person's answer to a question, if it is what the question wants."""
+        if row.request.kind == "question":
+            text = checked(await self.question(row), text)
+        command = c.Answer(
+            request=row.request.id,
+            by=Principal(id=by),
+            eligible=self._authority.eligible(row.request),
+            answer=text,
+            digest=digest,
+            via=via,
+        )
+        return await self._execute(row, command, "")
+
+    async def question(self, row: RequestRow) -> Question:
+        """Read the question that a request puts; raises InvalidInput."""
+        body = await self._engine.payload(row.session, row.request.action_ref)
+        return question_of(draft_from(json.loads(body)).arguments)
 
     async def card(self, row: RequestRow) -> Card:
         """Make the card of a request from the store."""

@@ -18,11 +18,15 @@ import pytest
 
 from placet import Agent, Happened, NotDone, NotHappened, Placet, ScriptedModel, tool
 from placet.agent.models.scripted import call, calls, say
+from placet.agent.watching import WorkBegins
 from placet.core import commands as c
 from placet.core.state import CallOver, Open
 from placet.core.values import Occurrence
+from placet.core.work import RunReads
 from placet.runtime import gate as gates
-from placet.runtime.gate import Gate, ToolCall
+from placet.runtime.authority import Authority
+from placet.runtime.gate import Gate
+from placet.runtime.proposing import Toolbox, ToolCall
 from placet.runtime.worker import Worker
 from tests.runtime.desk import Desk
 
@@ -158,12 +162,12 @@ def test_a_read_that_a_deploy_made_an_effect_does_not_run_as_a_read(tmp_path: Pa
 
     script = [call("look"), say("ok")]
 
-    def fail(work: object) -> None:
-        if broken[0] and type(work).__name__ == "RunReads":
-            raise RuntimeError("killed before the read")
+    def fail(event: object) -> None:
+        if broken[0] and isinstance(event, WorkBegins) and isinstance(event.work, RunReads):
+            raise SystemExit("killed before the read")
 
-    with Desk(tmp_path, script, [look]) as desk, pytest.raises(RuntimeError):
-        desk.do(lambda p: p.run("support", "go", session="s", run_id="run_1", watcher=fail))
+    with Desk(tmp_path, script, [look]) as desk, pytest.raises(SystemExit):
+        desk.do(lambda p: p.run("support", "go", session="s", run_id="run_1", on_event=fail))
     with Desk(tmp_path, script, [look_anew], clock=later) as desk:
         assert desk.resume().stop == "final"
         assert done == []
@@ -376,8 +380,8 @@ def test_what_is_due_by_the_stores_clock_is_due_though_the_wall_stepped_back(
 def worker_of(placet: Placet, told: list[tuple[str, str]]) -> Worker:
     return Worker(
         placet.engine,
-        resume=placet.resume,
-        has_agent=placet.has_agent,
+        drive=placet.drive_alone,
+        can_drive=placet.can_drive,
         report=lambda happening, run, _: told.append((happening, run)),
     )
 
@@ -439,14 +443,16 @@ def test_two_actions_of_a_hosted_run_may_be_entered_at_once(
 
         return tool(name=name, surface=name, approval="never")(act)
 
-    with Desk(tmp_path, [], [declared("one"), declared("two")]) as desk:
+    made_tools = [declared("one"), declared("two")]
+    with Desk(tmp_path, [], made_tools) as desk:
 
         async def host(p: Placet) -> None:
             start = c.StartRun(
                 run="run_1", agent="support", requester="mia", message="go", kind="hosted"
             )
             await p.engine.execute("s", start)
-            gate: Gate = p._gate_of("support")
+            declarations = [tool_.declaration for tool_ in made_tools]
+            gate = Gate(p.engine, Toolbox(declarations), Authority(approvers=("ana",)))
             made = [ToolCall(id=n, name=n, arguments="{}") for n in ("one", "two")]
             await gate.propose("s", "run_1", 1, made, checkpoint="{}")
             begun = asyncio.Event()

@@ -15,7 +15,8 @@ from placet.core.values import Occurrence
 from placet.people import People
 from placet.runtime.authority import Authority
 from placet.runtime.engine import Engine
-from placet.runtime.gate import Gate, Toolbox, ToolCall
+from placet.runtime.gate import Gate
+from placet.runtime.proposing import Toolbox, ToolCall
 from placet.stores.sqlite import SqliteStore
 
 STEPS = 1000
@@ -46,7 +47,7 @@ async def gated_steps(store: SqliteStore, place: Path) -> dict[int, int]:
 
     engine, authority = Engine(store, tenant="main"), Authority(approvers=("ana",))
     gate = Gate(engine, Toolbox([pay.declaration]), authority)
-    people = People(engine, authority, lambda _: gate)
+    people = People(engine, authority, lambda *_: gate)
     await engine.execute(
         "s", c.StartRun(run="run_1", agent="a", requester="rob", message="go", kind="hosted")
     )

@@ -50,8 +50,8 @@ def work_once(desk: Desk) -> list[tuple[str, str, str]]:
     async def once(placet: Any) -> None:
         worker = Worker(
             placet.engine,
-            resume=placet.resume,
-            has_agent=placet.has_agent,
+            drive=placet.drive_alone,
+            can_drive=placet.can_drive,
             report=lambda *happening: told.append(happening),
         )
         await worker.once()
@@ -349,8 +349,8 @@ def test_a_worker_tells_its_own_tenant_alone(tmp_path: Path) -> None:
             engine = Engine(placet.engine.store, tenant="another")
             worker = Worker(
                 engine,
-                resume=placet.resume,
-                has_agent=lambda _: True,
+                drive=placet.drive_alone,
+                can_drive=placet.can_drive,
                 report=lambda what, which, _: told.append(f"{what} {which}"),
             )
             await worker.once()

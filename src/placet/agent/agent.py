@@ -1,63 +1,110 @@
-"""An agent: instructions, a model and tools. It is code, and a run refers to it by name."""
+"""An agent: instructions, a model and tools. It is code, and a run refers to it by name.
+
+An agent may be a tool of another one. A run of it then stands under the run that used it, and what
+binds the outer agent (its policy, and that nobody is to be asked) binds the inner one too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from placet.agent.messages import ToolSchema
 from placet.agent.models import ModelClient
 from placet.agent.tools import Tool, tool
+from placet.core.canonical import digest_of
 from placet.core.errors import InvalidDeclaration
-from placet.runtime.gate import Toolbox
+from placet.core.values import Mode
+from placet.runtime.declarations import ApprovalFunction, Declaration, PolicyFunction
+from placet.runtime.proposing import Toolbox
+
+#: How many characters of the conversation a model is shown before the older part is summed up.
+VIEW_LIMIT = 200_000
 
 
 class Agent:
     """What a run executes.
 
-    `ask="never"` says that nobody is to be asked: whatever must ask is then answered
-    `no_approver` (G1). `max_steps` bounds the model turns of a run. Raises InvalidDeclaration.
+    `tools` are declared tools, plain functions, and other agents. `policy` is asked about every
+    call of the agent and of the agents under it: it answers `allow`, `ask` or `deny`, and can only
+    make a tool's own ruling stricter. `ask="never"` says that nobody is to be asked: whatever must
+    ask is then answered `no_approver` (G1). `max_steps` bounds the model turns of a run,
+    `view_limit` the characters that the model is shown of the conversation. Raises
+    InvalidDeclaration.
     """
 
     name: str
     instructions: str
     model: ModelClient
-    tools: tuple[Tool, ...]
+    tools: tuple[Tool | AgentTool, ...]
     max_steps: int
+    mode: Mode
     ask: Literal["people", "never"]
+    policy: PolicyFunction | None
+    view_limit: int
 
     def __init__(
         self,
         *,
         name: str,
         model: ModelClient,
-        tools: Sequence[Tool | Callable[..., object]] = (),
+        tools: Sequence[Tool | AgentTool | Agent | Callable[..., object]] = (),
         instructions: str = "",
         max_steps: int = 50,
+        mode: Mode = "act",
         ask: Literal["people", "never"] = "people",
+        policy: PolicyFunction | None = None,
+        view_limit: int = VIEW_LIMIT,
     ) -> None:
         if not name or name != name.strip():
             raise InvalidDeclaration("invalid_agent", "An agent needs a name.")
         if max_steps < 1:
             raise InvalidDeclaration("invalid_agent", f"Agent {name}: max_steps is at least 1.")
+        if mode not in ("act", "think", "plan-act"):
+            raise InvalidDeclaration("invalid_agent", f"Agent {name}: there is no mode {mode!r}.")
+        if view_limit < 1_000:
+            raise InvalidDeclaration(
+                "invalid_agent", f"Agent {name}: view_limit is at least 1,000 characters."
+            )
         self.name = name
         self.model = model
         self.instructions = instructions
-        self.tools = tuple(each if isinstance(each, Tool) else tool(each) for each in tools)
+        self.tools = tuple(map(_as_tool, tools))
         self.max_steps = max_steps
+        self.mode = mode
         self.ask = ask
+        self.policy = policy
+        self.view_limit = view_limit
         names = [each.declaration.name for each in self.tools]
         if len(set(names)) != len(names):
             raise InvalidDeclaration("invalid_agent", f"Agent {name}: two tools have one name.")
 
+    def as_tool(
+        self,
+        *,
+        name: str | None = None,
+        description: str = "",
+        approval: Literal["always", "never"] | ApprovalFunction = "never",
+    ) -> AgentTool:
+        """Give the agent as a tool of another one, which is given a message and gives its answer.
+
+        What the agent does is ruled on call by call; `approval` says whether a person is asked
+        before it begins at all.
+        """
+        return AgentTool(
+            agent=self,
+            declaration=_delegating(self, name or self.name, description, approval),
+        )
+
     @property
     def may_ask(self) -> bool:
-        """Say whether any of the tools may have to ask a person."""
-        return any(each.declaration.approval != "never" for each in self.tools)
-
-    def toolbox(self) -> Toolbox:
-        """Give the tools as the gate sees them."""
-        return Toolbox((each.declaration for each in self.tools), asks=self.ask == "people")
+        """Say whether any of the tools, or of an agent's among them, may have to ask a person."""
+        return self.policy is not None or any(
+            each.declaration.approval != "never"
+            or (isinstance(each, AgentTool) and each.agent.may_ask)
+            for each in self.tools
+        )
 
     def schemas(self) -> tuple[ToolSchema, ...]:
         """Give the tools as the model sees them."""
@@ -66,3 +113,73 @@ class Agent:
             ToolSchema(name=d.name, description=d.description, parameters=d.parameters)
             for d in declared
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTool:
+    """An agent as a tool of another one."""
+
+    agent: Agent
+    declaration: Declaration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """An agent in its place: at the top of a session, or under other agents that bind it."""
+
+    agent: Agent
+    asks: bool
+    policies: tuple[tuple[str, PolicyFunction], ...]
+
+    @staticmethod
+    def of(agent: Agent) -> Role:
+        """Give the role of an agent that stands under no other."""
+        own = () if agent.policy is None else ((agent.name, agent.policy),)
+        return Role(agent=agent, asks=agent.ask == "people", policies=own)
+
+    def below(self, tool: str) -> Role | None:
+        """Give the role of the agent that is the tool of this name; None: there is no such."""
+        for each in self.agent.tools:
+            if isinstance(each, AgentTool) and each.declaration.name == tool:
+                inner = Role.of(each.agent)
+                return Role(
+                    agent=each.agent,
+                    asks=self.asks and inner.asks,
+                    policies=(*self.policies, *inner.policies),
+                )
+        return None
+
+    def toolbox(self) -> Toolbox:
+        """Give the tools as the gate sees them."""
+        declared = (each.declaration for each in self.agent.tools)
+        return Toolbox(declared, asks=self.asks, policies=self.policies)
+
+
+def _as_tool(given: Tool | AgentTool | Agent | Callable[..., object]) -> Tool | AgentTool:
+    if isinstance(given, (Tool, AgentTool)):
+        return given
+    return given.as_tool() if isinstance(given, Agent) else tool(given)
+
+
+def _delegating(
+    agent: Agent,
+    name: str,
+    description: str,
+    approval: Literal["always", "never"] | ApprovalFunction,
+) -> Declaration:
+    """Declare an agent as a tool: its fingerprint stands for what the agent is made of (G3)."""
+
+    def delegate(message: str) -> str:
+        raise NotImplementedError(message)
+
+    parts = [agent.instructions, *(each.declaration.fingerprint for each in agent.tools)]
+    version = digest_of([*parts])[:16]
+    declared = tool(delegate, name=name, version=version, approval=approval).declaration
+    about = description or agent.instructions.strip().partition("\n")[0] or agent.name
+    return replace(
+        declared,
+        kind="agent",
+        description=f"Hands a task to the agent {agent.name}, and gives its answer. {about}",
+        effect="hands the task to the agent " + agent.name,
+        fingerprint="",
+    )

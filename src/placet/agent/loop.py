@@ -12,29 +12,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from placet.agent.agent import Agent
-from placet.agent.messages import (
-    AssistantMessage,
-    Message,
-    ModelRequest,
-    ModelTurn,
-    ToolMessage,
-    UserMessage,
-    from_json,
-    to_json,
-)
+from placet.agent.agent import Role
+from placet.agent.messages import ModelRequest, ModelTurn, UserMessage, to_json
+from placet.agent.modes import has_tools, instructions_for, plan_of
+from placet.agent.view import SUMMARISE, View, as_text, first_kept, view_of
+from placet.agent.watching import TextArrives, Watching, WorkBegins
 from placet.core import commands as c
 from placet.core import work as w
-from placet.core.errors import InvalidDeclaration, ModelTrouble, PlacetError, Refusal, StaleHolder
+from placet.core.errors import ModelTrouble, PlacetError, Refusal, StaleHolder
 from placet.core.events import LEASE
-from placet.core.state import Resting, RetryDue, RunOver, Session, Working
+from placet.core.state import Resting, RetryDue, Run, RunOver, Session, Working
+from placet.core.values import Occurrence
 from placet.runtime.engine import Engine
-from placet.runtime.gate import Gate, ToolCall
+from placet.runtime.gate import LASTING_REFUSALS, Gate
 from placet.runtime.processes import is_gone, this_process
+from placet.runtime.proposing import ToolCall
 
 #: How often a model that fails is asked again at once, and how long the first pause is.
 MODEL_RETRIES = 2
@@ -50,14 +46,8 @@ SITS_OUT = timedelta(seconds=10)
 #: How often a driver looks again after a refusal that another's change explains.
 MOST_REFUSALS = 20
 
-#: Refusals that looking again does not mend.
-LASTING_REFUSALS = frozenset({"digest_mismatch", "digest_reused", "call_changed"})
-
 #: What a call means that a model makes without any text of arguments.
 NO_ARGUMENTS = "{}"
-
-#: Told of each piece of work before it is done.
-Watcher = Callable[[w.Work], None]
 
 
 @dataclass(slots=True)
@@ -68,16 +58,18 @@ class Stop:
 
 
 class Loop:
-    """Drives the runs of one agent."""
+    """Drives the runs of one agent, in the place where it stands."""
 
-    def __init__(self, engine: Engine, agent: Agent, gate: Gate) -> None:
-        self._engine = engine
-        self._agent = agent
-        self._gate = gate
-
-    async def drive(
-        self, session: str, run: str, *, stop: Stop | None = None, watcher: Watcher | None = None
+    def __init__(
+        self, engine: Engine, role: Role, gate: Gate, *, watching: Watching | None = None
     ) -> None:
+        self._engine = engine
+        self._role = role
+        self._agent = role.agent
+        self._gate = gate
+        self._watching = watching or Watching(None)
+
+    async def drive(self, session: str, run: str, *, stop: Stop | None = None) -> None:
         """Carry a run on until it waits or is over.
 
         Raises InProgress while another process drives it, and ModelTrouble where its model failed;
@@ -91,7 +83,7 @@ class Loop:
                     return
                 continue
             async with self._renewed(session, run, state.runs[run].fence):
-                await self._work(session, run, state, stop, watcher)
+                await self._work(session, run, state, stop)
 
     async def _take_lease(self, session: str, run: str) -> Session:
         before = await self._engine.session(session, c.Names(runs=(run,)))
@@ -149,19 +141,16 @@ class Loop:
         with contextlib.suppress(PlacetError):
             await self._engine.execute(session, release)
 
-    async def _work(
-        self, session: str, run: str, state: Session, stop: Stop, watcher: Watcher | None
-    ) -> None:
+    async def _work(self, session: str, run: str, state: Session, stop: Stop) -> None:
         fence, refusals = state.runs[run].fence, 0
         while isinstance(state.runs[run].state, Working) and state.runs[run].fence == fence:
             if stop.asked:
                 await self._release(session, run, fence, None, "its caller left")
                 return
             work = w.next_work(state, run)
-            if watcher is not None:
-                watcher(work)
+            self._watching.tell(WorkBegins(run=run, work=work, tools=_tools_of(state, work)))
             try:
-                state = await self._do(session, run, fence, work)
+                state = await self._do(session, state, run, fence, work)
             except StaleHolder:
                 raise
             except ModelTrouble as trouble:
@@ -186,10 +175,13 @@ class Loop:
                 await self._release(session, run, fence, REST_RETRYABLE, type(error).__name__)
                 raise
 
-    async def _do(self, session: str, run: str, fence: int, work: w.Work) -> Session:
+    async def _do(
+        self, session: str, state: Session, run: str, fence: int, work: w.Work
+    ) -> Session:
         match work:
             case w.CallModel(step=step, closing=closing):
-                return await self._call_model(session, run, fence, step, closing=closing)
+                found = state.runs[run]
+                return await self._call_model(session, found, fence, step, closing=closing)
             case w.RunReads(calls=calls):
                 answer = await self._gate.run_reads(session, calls, fence=fence)
             case w.RunEffect(at=at):
@@ -204,42 +196,78 @@ class Loop:
                 finish = c.FinishRun(run=run, fence=fence, stop=stop)
                 answer = await self._engine.execute(session, finish)
             case w.Delegate(at=at):
-                raise InvalidDeclaration(
-                    "no_child_agents", "This agent has no agents as tools.", call=str(at)
-                )
-            case w.Wait() | w.Done():
+                return await self._delegate(session, state, at, fence)
+            case w.Wait() | w.Done() | w.ResumeHost():
                 return await self._engine.session(session, c.Names(runs=(run,)))
         return answer.state
 
-    async def _call_model(
-        self, session: str, run: str, fence: int, step: int, *, closing: bool
-    ) -> Session:
-        request = ModelRequest(
-            instructions=self._agent.instructions,
-            messages=await self._view(session, run),
-            tools=() if closing else self._agent.schemas(),
+    async def _delegate(self, session: str, state: Session, at: Occurrence, fence: int) -> Session:
+        """Open the run of the agent that is the call's tool; what is none any more fails there."""
+        tool = state.calls[at].tool
+        below = self._role.below(tool)
+        opened = await self._gate.delegate(
+            session,
+            at,
+            agent=tool if below is None else below.agent.name,
+            max_steps=1 if below is None else below.agent.max_steps,
+            mode="act" if below is None else below.agent.mode,
+            fence=fence,
         )
-        turn = await self._answered(request)
+        return opened.state
+
+    async def _call_model(
+        self, session: str, run: Run, fence: int, step: int, *, closing: bool
+    ) -> Session:
+        plan: list[str] = []
+        if run.plan is not None:
+            plan = json.loads(await self._engine.payload(session, run.plan.ref))
+        view = await view_of(self._engine, session, run, limit=self._agent.view_limit)
+        if (kept := first_kept(view, limit=self._agent.view_limit)) is not None:
+            return await self._compact(session, run, fence, view, kept)
+        usable = has_tools(run) and not closing
+        request = ModelRequest(
+            instructions=instructions_for(run, self._agent.instructions, plan),
+            messages=view.messages,
+            tools=self._agent.schemas() if usable else (),
+        )
+        turn = await self._retried(lambda: self._asked(request, run.id, step))
         calls = [
             ToolCall(id=call.id, name=call.name, arguments=call.arguments or NO_ARGUMENTS)
             for call in turn.message.calls
         ]
+        plans = run.mode == "plan-act" and run.plan is None and not calls
         proposed = await self._gate.propose(
             session,
-            run,
+            run.id,
             step,
             calls,
             checkpoint=json.dumps(_turn_document(turn), ensure_ascii=False),
             fence=fence,
             answer=turn.message.text,
             claim=turn.message.text,
+            plan=plan_of(turn.message.text) if plans else (),
         )
         return proposed.state
 
-    async def _answered(self, request: ModelRequest) -> ModelTurn:
+    async def _compact(self, session: str, run: Run, fence: int, view: View, kept: int) -> Session:
+        """Have the model sum up what came before the step `kept`, and write that down (D6)."""
+        older = [step for step in view.steps if step.number < kept]
+        spoken = [*view.before, *(message for step in older for message in step.messages)]
+        request = ModelRequest(
+            instructions=SUMMARISE, messages=(UserMessage(text=as_text(spoken)),)
+        )
+        turn = await self._retried(lambda: self._agent.model.complete(request))
+        summary = {**_turn_document(turn), "text": turn.message.text}
+        compact = c.Compact(
+            run=run.id, fence=fence, step=kept, summary=json.dumps(summary, ensure_ascii=False)
+        )
+        return (await self._engine.execute(session, compact)).state
+
+    async def _retried(self, ask: Callable[[], Awaitable[ModelTurn]]) -> ModelTurn:
+        """Ask the model, and once more where it failed for a moment."""
         for tried in range(MODEL_RETRIES):
             try:
-                return await self._agent.model.complete(request)
+                return await ask()
             except ModelTrouble as trouble:
                 if not trouble.retryable:
                     raise
@@ -248,29 +276,28 @@ class Loop:
                 if pause > SITS_OUT.total_seconds():
                     raise
                 await asyncio.sleep(pause)
-        return await self._agent.model.complete(request)
+        return await ask()
 
-    async def _view(self, session: str, run: str) -> tuple[Message, ...]:
-        """Give what the model sees: the run's transcript, each call's one result in place (G6)."""
-        rows = await self._engine.read(
-            self._engine.store.transcript, self._engine.tenant, session, run
-        )
-        messages: list[Message] = []
-        calls: dict[tuple[int, int], tuple[str, str]] = {}
-        for row in rows:
-            match row.kind:
-                case "message":
-                    messages.append(UserMessage(text=row.body))
-                case "turn":
-                    said = from_json(json.loads(row.body)["message"])
-                    messages.append(said)
-                    if isinstance(said, AssistantMessage):
-                        for index, call in enumerate(said.calls):
-                            calls[row.step, index] = (call.id, call.name)
-                case "result":
-                    call_id, name = calls[row.step, row.index]
-                    messages.append(ToolMessage(call_id=call_id, name=name, text=row.body))
-        return tuple(messages)
+    async def _asked(self, request: ModelRequest, run: str, step: int) -> ModelTurn:
+        """Ask the model once; a watcher sees the text as it comes, and changes nothing."""
+        if not self._watching.watched:
+            return await self._agent.model.complete(request)
+
+        def on_text(text: str) -> None:
+            self._watching.tell(TextArrives(run=run, step=step, text=text))
+
+        return await self._agent.model.complete(request, on_text=on_text)
+
+
+def _tools_of(state: Session, work: w.Work) -> tuple[str, ...]:
+    """Name the tools of the calls that a piece of work is about."""
+    match work:
+        case w.RunReads(calls=calls):
+            return tuple(state.calls[at].tool for at in calls)
+        case w.RunEffect(at=at) | w.Delegate(at=at) | w.Recover(at=at) | w.Probe(at=at):
+            return (state.calls[at].tool,)
+        case _:
+            return ()
 
 
 def _turn_document(turn: ModelTurn) -> dict[str, object]:

@@ -31,12 +31,26 @@ class UserMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderContent:
+    """What a provider must be given back as it gave it, such as signed thinking.
+
+    `provider` names who reads it; everybody else goes by the message's text and calls. Each of
+    `blocks` is one JSON text, so that no pause, store or parser can change it; they stand in the
+    order given. Where a block stands for a call, the message's call says id, name and arguments.
+    """
+
+    provider: str
+    blocks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantMessage:
     """What the model said; calls in the order proposed, reasoning where the server shows it."""
 
     text: str
     calls: tuple[RawCall, ...] = ()
     reasoning: str = ""
+    provider_content: ProviderContent | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +67,17 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens as the server counted them; zero where it did not say."""
+    """Tokens as the server counted them; zero where it did not say.
+
+    `input_tokens` counts all that the model was shown, whether or not a cache held it, on every
+    wire. Of these, `cached_input_tokens` were read from a cache and `cache_creation_input_tokens`
+    written to one; both have prices of their own. `output_tokens` includes hidden reasoning.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,8 +168,9 @@ def distinct_ids(calls: Sequence[RawCall], *, step: int) -> tuple[RawCall, ...]:
 
 
 # The kind is the version: a message that needs other keys gets a new kind, and old kinds are read
-# for ever (D7).
+# for ever (D7). What an older placet can read is still written so that it can.
 _USER, _ASSISTANT, _TOOL = "user/1", "assistant/1", "tool/1"
+_ASSISTANT_OF_PROVIDER = "assistant/2"
 
 
 def to_json(message: Message) -> dict[str, object]:
@@ -161,12 +183,12 @@ def to_json(message: Message) -> dict[str, object]:
                 {"id": call.id, "name": call.name, "arguments": call.arguments}
                 for call in message.calls
             ]
-            return {
-                "kind": _ASSISTANT,
-                "text": message.text,
-                "calls": calls,
-                "reasoning": message.reasoning,
-            }
+            said = {"text": message.text, "calls": calls, "reasoning": message.reasoning}
+            content = message.provider_content
+            if content is None:
+                return {"kind": _ASSISTANT, **said}
+            theirs = {"provider": content.provider, "blocks": list(content.blocks)}
+            return {"kind": _ASSISTANT_OF_PROVIDER, **said, **theirs}
         case ToolMessage():
             return {
                 "kind": _TOOL,
@@ -188,13 +210,15 @@ def from_json(value: Mapping[str, object]) -> Message:
     if kind == _TOOL:
         return ToolMessage(**_texts(value, "call_id", "name", "text"))
     if kind == _ASSISTANT:
-        calls = value.get("calls")
-        if not isinstance(calls, list):
-            raise _malformed(value, "calls")
-        rest = {key: item for key, item in value.items() if key != "calls"}
-        return AssistantMessage(
-            **_texts(rest, "text", "reasoning"), calls=tuple(_call(call) for call in calls)
-        )
+        return _assistant(value)
+    if kind == _ASSISTANT_OF_PROVIDER:
+        ours = {key: item for key, item in value.items() if key not in ("provider", "blocks")}
+        blocks = value.get("blocks")
+        if not isinstance(blocks, list) or not all(isinstance(block, str) for block in blocks):
+            raise _malformed(value, "blocks")
+        theirs = _texts({"kind": kind, "provider": value.get("provider")}, "provider")
+        content = ProviderContent(provider=theirs["provider"], blocks=tuple(blocks))
+        return replace(_assistant(ours), provider_content=content)
     raise InvalidInput(
         "message_kind_unknown",
         f"A message of kind {kind!r} is in the transcript, which this placet does not know.",
@@ -202,9 +226,17 @@ def from_json(value: Mapping[str, object]) -> Message:
     )
 
 
-def _call(value: object) -> RawCall:
-    if not isinstance(value, Mapping):
-        raise _malformed({"kind": _ASSISTANT}, "calls")
+def _assistant(value: Mapping[str, object]) -> AssistantMessage:
+    calls = value.get("calls")
+    if not isinstance(calls, list) or not all(isinstance(call, Mapping) for call in calls):
+        raise _malformed(value, "calls")
+    rest = {key: item for key, item in value.items() if key != "calls"}
+    texts = _texts(rest, "text", "reasoning")
+    made = tuple(_call(call) for call in calls)
+    return AssistantMessage(text=texts["text"], calls=made, reasoning=texts["reasoning"])
+
+
+def _call(value: Mapping[str, object]) -> RawCall:
     return RawCall(**_texts({"kind": "call", **value}, "id", "name", "arguments"))
 
 

@@ -7,36 +7,20 @@ agent's runs reach the body through the gate alone (G2).
 from __future__ import annotations
 
 import inspect
-import json
-import typing
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, Literal, NewType, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
-from pydantic.json_schema import GenerateJsonSchema
-
-from placet.core.canonical import JsonValue, canonical
+from placet.agent.signatures import Function, IdempotencyKey, Signature
 from placet.core.errors import InvalidDeclaration
 from placet.core.values import EVERY_SURFACE, CallKind, Recovery
-from placet.runtime.declarations import (
-    ApprovalFunction,
-    Arguments,
-    Declaration,
-    InvalidArguments,
-    NotDone,
-)
-from placet.runtime.threads import in_thread
+from placet.runtime.declarations import ApprovalFunction, Arguments, Declaration, NotDone
 
-#: Annotates the parameter through which a body is given its idempotency key (D4).
-IdempotencyKey = NewType("IdempotencyKey", str)
+__all__ = ["TIME_LIMIT", "IdempotencyKey", "Tool", "ToolOptions", "tool"]
 
 #: How long an attempt may take before its outcome is unknown.
 TIME_LIMIT = timedelta(minutes=5)
 
-Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
 
 
@@ -69,6 +53,9 @@ class Tool:
         self._options = _checked(self.__name__, options)
         self._probe: Function | None = None
         self._environment: Function | None = None
+        self._preview: Function | None = None
+        self._snapshot: Function | None = None
+        self._restore: Function | None = None
         self.__doc__ = function.__doc__
         self.declaration = _declaration(self)
 
@@ -87,8 +74,34 @@ class Tool:
         return function
 
     def environment(self, function: F) -> F:
-        """Declare what the tool reads of the world: read before asking and before acting (G13)."""
-        self._environment = function
+        """Declare what the tool reads of the world: read before asking and before acting (G13).
+
+        Like a preview and a snapshot it takes the tool's arguments, answers with a text, is not
+        `async`, and must not act.
+        """
+        self._environment = _plain(self, "environment", function)
+        self.declaration = _declaration(self)
+        return function
+
+    def preview(self, function: F) -> F:
+        """Declare what a call would change, as a text that people are shown with it (H1)."""
+        self._preview = _plain(self, "preview", function)
+        self.declaration = _declaration(self)
+        return function
+
+    def snapshot(self, function: F) -> F:
+        """Declare how to take down what a call is about to change, for `restore` (D8)."""
+        self._snapshot = _plain(self, "snapshot", function)
+        self.declaration = _declaration(self)
+        return function
+
+    def restore(self, function: F) -> F:
+        """Declare how to bring back what a snapshot holds (D8).
+
+        It takes the snapshot first and then the tool's arguments by name, is not `async`, and
+        raises where it could not.
+        """
+        self._restore = _plain(self, "restore", function)
         self.declaration = _declaration(self)
         return function
 
@@ -216,11 +229,37 @@ def _checked(name: str, options: ToolOptions) -> ToolOptions:
     return options
 
 
+def _plain(tool: Tool, what: str, function: F) -> F:
+    """Hold what is called beside the body to be no coroutine function, which nobody awaits."""
+    if inspect.iscoroutinefunction(function):
+        raise InvalidDeclaration(
+            "invalid_tool",
+            f"Tool {tool.__name__}: its {what} must not be async.",
+            hint="Write it with `def`; it is called in a thread of its own.",
+        )
+    return function
+
+
+def _plain(tool: Tool, what: str, function: F) -> F:
+    """Hold what is called beside the body to be no coroutine function, which nobody awaits."""
+    if inspect.iscoroutinefunction(function):
+        raise InvalidDeclaration(
+            "invalid_tool",
+            f"Tool {tool.__name__}: its {what} must not be async.",
+            hint="Write it with `def`; it is called in a thread of its own.",
+        )
+    return function
+
+
 def _declaration(tool: Tool) -> Declaration:
     function, options = tool._function, tool._options
     kind: CallKind = "read" if options["reads_only"] else "effect"
-    signature = _Signature(tool.__name__, function)
-    probe, environment = tool._probe, tool._environment
+    signature = Signature(tool.__name__, function)
+    probe, restore = tool._probe, tool._restore
+
+    def reader(function: Function | None, noun: str) -> Callable[[Arguments], str] | None:
+        return None if function is None else signature.reader(function, noun=noun)
+
     return Declaration(
         name=tool.__name__,
         version=options["version"],
@@ -242,154 +281,9 @@ def _declaration(tool: Tool) -> Declaration:
             time_limit=options["time_limit"],
         ),
         probe=None if probe is None else signature.caller(probe),
-        environment=None if environment is None else signature.reader(environment),
+        environment=reader(tool._environment, "an environment"),
+        preview=reader(tool._preview, "a preview"),
+        snapshot=reader(tool._snapshot, "a snapshot"),
+        restore=None if restore is None else signature.restorer(restore),
         not_done=(NotDone, *options["not_done"]),
     )
-
-
-def _key_parameter(function: Function) -> str | None:
-    """Name the parameter through which a body or a probe is given the idempotency key."""
-    hints = typing.get_type_hints(function, include_extras=True)
-    return next((name for name, hint in hints.items() if hint is IdempotencyKey), None)
-
-
-class _Signature:
-    """A function's parameters as a pydantic model, and how to call with frozen arguments."""
-
-    parameters: Mapping[str, Any]
-
-    def __init__(self, name: str, function: Function) -> None:
-        fields: dict[str, Any] = {}
-        self._name = name
-        try:
-            hints = typing.get_type_hints(function, include_extras=True)
-            signature = inspect.signature(function)
-        except (NameError, TypeError, ValueError) as error:
-            raise InvalidDeclaration("invalid_tool", f"Tool {name}: {error}") from error
-        for parameter in signature.parameters.values():
-            hint = hints.get(parameter.name)
-            if hint is IdempotencyKey:
-                continue
-            fixed = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-            if hint is None or not fixed:
-                raise InvalidDeclaration(
-                    "invalid_tool",
-                    f"Tool {name}: parameter {parameter.name} needs a name and a type of its own.",
-                )
-            default = ... if parameter.default is parameter.empty else parameter.default
-            fields[parameter.name] = (hint, default)
-        config = ConfigDict(extra="forbid", validate_default=True)
-        self._model = create_model(f"{name}_arguments", __config__=config, **fields)
-        self._fields = tuple(fields)
-        schema = self._model.model_json_schema(schema_generator=_WithoutTitles)
-        schema.pop("title", None)
-        if '"writeOnly": true' in json.dumps(schema):  # SecretStr: frozen, it would be asterisks.
-            raise InvalidDeclaration(
-                "invalid_tool", f"Tool {name}: a type that hides its value cannot be frozen."
-            )
-        self.parameters = schema
-
-    def validate(self, arguments: Arguments) -> dict[str, JsonValue]:
-        """Give the arguments as they will run: validated, defaults filled in, as JSON (G4).
-
-        What is frozen is read again before it runs, and so must be read as what it is: a
-        validator that changes its own answer would have another value run than was shown.
-        """
-        try:
-            frozen = _written(self._read(arguments))
-            again = _written(self._read(frozen))
-        except ValidationError as error:
-            found = [
-                f"{'.'.join(str(part) for part in problem['loc']) or 'arguments'}: {problem['msg']}"
-                for problem in error.errors(include_url=False, include_context=False)
-            ]
-            raise InvalidArguments("; ".join(found)) from None
-        if not _same(again, frozen):
-            raise InvalidArguments("validated once more, they are other arguments.")
-        return frozen
-
-    def _read(self, arguments: Arguments) -> BaseModel:
-        model: BaseModel = self._model.model_validate_json(json.dumps(dict(arguments)))
-        return model
-
-    def _values(self, arguments: Arguments) -> dict[str, Any]:
-        """Give frozen arguments as Python values; raises NotDone where they are read otherwise."""
-        try:
-            model = self._read(arguments)
-        except ValidationError as error:
-            raise NotDone("The frozen arguments do not fit the tool any more.") from error
-        if not _same(_written(model), dict(arguments)):
-            raise NotDone("The frozen arguments are read as other ones now.")
-        return {name: getattr(model, name) for name in self._fields}
-
-    def caller(self, function: Function) -> Callable[[Arguments, str], Awaitable[object]]:
-        """Give the function as a body: async, and a synchronous one in a thread of its own."""
-        takes_key = _key_parameter(function)
-
-        async def body(arguments: Arguments, key: str) -> object:
-            values = self._values(arguments)
-            if takes_key is not None:
-                values[takes_key] = key
-            if inspect.iscoroutinefunction(function):
-                return await function(**values)
-            result = await in_thread(lambda: function(**values), name=self._name)
-            return await result if inspect.isawaitable(result) else result
-
-        return body
-
-    def reader(self, function: Function) -> Callable[[Arguments], str]:
-        """Give the function as a fingerprint of the world, which must be a text."""
-
-        def environment(arguments: Arguments) -> str:
-            found = function(**self._values(arguments))
-            if not isinstance(found, str):
-                raise TypeError(f"an environment is a text, not {type(found).__name__}")
-            return found
-
-        return environment
-
-
-def _same(one: dict[str, JsonValue], other: dict[str, JsonValue]) -> bool:
-    """Say whether two objects are the same arguments; may raise Unreadable.
-
-    What JSON writes alike, to the order of keys and the kind of numbers, is the same; that is seen
-    sooner than that two canonical forms are.
-    """
-    return json.dumps(one) == json.dumps(other) or canonical(one) == canonical(other)
-
-
-def _written(model: BaseModel) -> dict[str, JsonValue]:
-    """Write a model down so that it can be read again, and each set in the one order."""
-    written = model.model_dump(mode="json", by_alias=True, round_trip=True)
-    kept = [name for name, field in type(model).model_fields.items() if not field.exclude]
-    for field, name in zip(kept, written, strict=True):
-        written[name] = _ordered(getattr(model, field), written[name])
-    return written
-
-
-def _ordered(value: object, written: Any) -> Any:
-    """Give `written` with the items of each set in `value` sorted: theirs differs by process."""
-    match value:
-        case BaseModel():
-            value = {name: getattr(value, name) for name in type(value).model_fields}
-        case _ if is_dataclass(value):
-            value = {field.name: getattr(value, field.name) for field in fields(value)}
-        case _:
-            pass
-    if isinstance(value, Mapping) and isinstance(written, dict) and len(value) == len(written):
-        pairs = zip(value.values(), written.items(), strict=True)
-        return {name: _ordered(each, item) for each, (name, item) in pairs}
-    if not isinstance(value, Collection) or not isinstance(written, list):
-        return written
-    if len(value) != len(written):
-        return written
-    items = [_ordered(each, item) for each, item in zip(value, written, strict=True)]
-    return sorted(items, key=canonical) if isinstance(value, AbstractSet) else items
-
-
-class _WithoutTitles(GenerateJsonSchema):
-    """Schemas without the titles that pydantic makes up, which only cost tokens."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # pydantic's own.
-        """Never."""
-        return False

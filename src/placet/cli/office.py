@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from placet.core.card import Card
 from placet.core.commands import Names
 from placet.core.errors import InvalidInput, NotFound
-from placet.core.state import Request
+from placet.core.state import Request, Session
 from placet.opening import open_store, store_path
 from placet.people import People
 from placet.runtime.authority import Authority
@@ -110,8 +110,8 @@ def office(settings: Settings) -> Iterator[Office]:
         store.close()
 
 
-def _no_agents(agent: str) -> NoReturn:
-    raise InvalidInput("no_app", f"The agent {agent} is not known here.")
+def _no_agents(state: Session, run: str) -> NoReturn:
+    raise InvalidInput("no_app", f"The agent {state.runs[run].agent} is not known here.")
 
 
 def card_document(card: Card) -> dict[str, Any]:

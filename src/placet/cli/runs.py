@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,8 +25,10 @@ from placet.runtime.files import instant
 from placet.settings import current_account
 
 if TYPE_CHECKING:
-    from placet.client import Placet, RunResult
+    from placet.agent.watching import RunEvent
+    from placet.client import Placet
     from placet.core.work import Work
+    from placet.results import RunResult
     from placet.stores.store import RunRow, Store
 
 
@@ -62,7 +65,7 @@ def run_command(
                     requester=requester,
                     run_id=run_id,
                     on_message="supersede" if supersede else "refuse",
-                    watcher=progress.watch,
+                    on_event=progress.watch,
                 )
             )
         except KeyboardInterrupt:
@@ -87,7 +90,7 @@ def resume_command(given: Given, run: str, app: str) -> int:
     with opened(given.settings(), app) as placet:
         asyncio.run(find_run(placet.engine, run))
         try:
-            result = asyncio.run(placet.resume(run, watcher=Progress(run).watch))
+            result = asyncio.run(placet.resume(run, on_event=Progress(run).watch))
         except ModelTrouble as trouble:
             raise _resumable(trouble, run) from trouble
         return _show_result(given, placet, result)
@@ -183,35 +186,40 @@ class Progress:
         self._begins = begins
         self.begun = False
 
-    def watch(self, work: Work) -> None:
+    def watch(self, event: RunEvent) -> None:
         """Be told of the next work, which there is only once the run is on record."""
+        from placet.agent.watching import WorkBegins
+
+        if not isinstance(event, WorkBegins):
+            return
         if self._begins and not self.begun:
             tell(f"{self._run_id} begins")
         self.begun = True
-        if told := _described(work):
-            tell(f"{self._run_id} {told}")
+        if told := _described(event.work, event.tools):
+            tell(f"{event.run} {told}")
 
 
-def _described(work: Work) -> str:
+def _described(work: Work, tools: Sequence[str]) -> str:
     """Say in a few words what a run is about to do; nothing where it only waits."""
     from placet.core import work as w
 
+    named = visible(", ".join(tools))
     match work:
         case w.CallModel(step=step, closing=closing):
             return f"step {step}: asks the model" + (" for its last word" if closing else "")
         case w.RunReads(calls=calls):
-            return f"step {calls[0].step}: reads ({len(calls)})"
+            return f"step {calls[0].step}: reads ({named})"
         case w.RunEffect(at=at):
-            return f"step {at.step}: runs call {at.index}"
+            return f"step {at.step}: runs {named}"
         case w.Delegate(at=at):
-            return f"step {at.step}: hands call {at.index} to another agent"
+            return f"step {at.step}: hands a task to the agent {named}"
         case w.Recover(at=at):
-            return f"step {at.step}: takes call {at.index} over from a process that is gone"
+            return f"step {at.step}: takes {named} over from a process that is gone"
         case w.Probe(at=at):
-            return f"step {at.step}: finds out what became of call {at.index}"
+            return f"step {at.step}: finds out what became of {named}"
         case w.ExpireDue():
             return "closes what is past its deadline"
-        case w.Finish() | w.Wait() | w.Done():
+        case w.Finish() | w.Wait() | w.Done() | w.ResumeHost():
             return ""
 
 

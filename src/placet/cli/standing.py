@@ -14,6 +14,7 @@ from placet.cli.office import Office
 from placet.core.commands import Names
 from placet.core.display import visible
 from placet.core.state import (
+    Answered,
     Approved,
     CallOver,
     Cancelled,
@@ -32,7 +33,7 @@ from placet.core.state import (
     Voided,
     Working,
 )
-from placet.core.values import idempotency_key
+from placet.core.values import RequestKind, idempotency_key
 from placet.core.work import Wait, next_work
 from placet.runtime.processes import is_gone
 from placet.stores.store import RequestRow, Store
@@ -125,11 +126,11 @@ async def about(desk: Office, row: RequestRow) -> dict[str, Any]:
     state = await _session(desk, row)
     request = state.requests[row.request.id]
     settlement = request.kind == "settlement"
-    open_one = settlement and isinstance(request.state, Open)
+    open_one = request.kind != "approval" and isinstance(request.state, Open)
     return {
         "ending": await _ending(desk, row, state, request),
         "idempotency_key": idempotency_key(state.calls[request.at].digest) if settlement else None,
-        "answers": _answers(request.id) if open_one else [],
+        "answers": _answers(request.id, request.kind) if open_one else [],
     }
 
 
@@ -154,11 +155,13 @@ async def _session(desk: Office, row: RequestRow) -> Session:
     return await desk.engine.session(row.session, names)
 
 
-def _answers(settlement: str) -> list[str]:
+def _answers(request: str, kind: RequestKind) -> list[str]:
+    if kind == "question":
+        return [f"placet answer {request} TEXT", f"placet reject {request} --reason WHY"]
     return [
-        f"placet settle {settlement} --happened RESULT",
-        f"placet settle {settlement} --did-not-happen",
-        f"placet settle {settlement} --abandon",
+        f"placet settle {request} --happened RESULT",
+        f"placet settle {request} --did-not-happen",
+        f"placet settle {request} --abandon",
     ]
 
 
@@ -186,6 +189,8 @@ async def _ending(desk: Office, row: RequestRow, state: Session, request: Reques
             return f"its run was ended: {cause}"
         case Settled(by=by, finding=finding):
             return f"settled by {by}: {finding_word(finding)}"
+        case Answered(by=by, answer_ref=ref):
+            return f"{by} answered: {await desk.engine.payload(row.session, ref)}"
 
 
 def finding_word(finding: str) -> str:

@@ -18,8 +18,10 @@ from placet.core.display import visible
 from placet.runtime.authority import refuse_under_mark
 
 if TYPE_CHECKING:
-    from placet.client import Placet, RunResult
+    from placet.client import Placet
+    from placet.results import RunResult
     from placet.runtime.worker import Happening
+    from placet.stores.store import RunRow
 
 
 @click.command("worker", short_help="Carry on every run whose time has come.")
@@ -47,10 +49,10 @@ class Telling:
         self._said: dict[str, str] = {}
         self.carried: list[dict[str, Any]] = []
 
-    async def resume(self, run: str) -> object:
+    async def drive(self, row: RunRow) -> object:
         """Carry a run on, and keep what became of it for the report that follows."""
-        result = await self._placet.resume(run, watcher=Progress(run).watch)
-        self._results[run] = result
+        result = await self._placet.drive_alone(row, on_event=Progress(row.run.id).watch)
+        self._results[row.run.id] = result
         return result
 
     def report(self, happening: Happening, subject: str, told: str) -> None:
@@ -90,9 +92,7 @@ class Telling:
 async def _work(placet: Placet, told: Telling, *, once: bool) -> int:
     from placet.runtime.worker import Worker
 
-    worker = Worker(
-        placet.engine, resume=told.resume, has_agent=placet.has_agent, report=told.report
-    )
+    worker = Worker(placet.engine, drive=told.drive, can_drive=placet.can_drive, report=told.report)
     if once:
         return await worker.once()
     stop = asyncio.Event()

@@ -16,6 +16,7 @@ from placet.core import wording
 from placet.core.canonical import JsonValue
 from placet.core.display import masked, visible
 from placet.core.state import (
+    Answered,
     Approved,
     Call,
     Cancelled,
@@ -51,6 +52,7 @@ class Card:
     arguments: tuple[tuple[str, str], ...]
     raw_arguments: str | None
     effect: str
+    preview: str
     reversible: bool
     claim: str
     reason: str
@@ -98,6 +100,7 @@ def card(
         ),
         raw_arguments=None if readable else visible(_masked_text(str(draft.arguments))),
         effect=visible(_effect(str(display.get("effect") or ""), draft.arguments, shown)),
+        preview=visible(_masked_text(str(display.get("preview") or "")), keep_newlines=True),
         reversible=bool(display.get("reversible", False)),
         claim=visible(_masked_text(claim), keep_newlines=True),
         reason=visible(grounds),
@@ -134,9 +137,13 @@ def status_of(request: Request) -> str:
             return "cancelled"
         case Settled():
             return "settled"
+        case Answered():
+            return "answered"
 
 
 def _then(request: Request) -> str:
+    if request.kind == "question":
+        return "the run goes on without an answer"
     if request.kind == "settlement":
         return "the run ends with its outcome unknown; the question and the closed surface remain"
     return "the call expires and does not run"
@@ -189,7 +196,7 @@ def _masked_text(text: str) -> str:
 
 def render_text(shown: Card) -> str:
     """Lay a card out as plain text, one fact a line; the arguments stand whole."""
-    what = "Settlement" if shown.kind == "settlement" else "Approval request"
+    what = {"settlement": "Settlement", "question": "Question"}.get(shown.kind, "Approval request")
     lines = [
         f"{what} {shown.request}  ({shown.status})",
         f"  tool        {shown.tool}",
@@ -199,9 +206,11 @@ def render_text(shown: Card) -> str:
         lines += [f"    {shown.raw_arguments}"]
     else:
         lines += [f"    {name} = {value}" for name, value in shown.arguments]
+    asks = shown.kind == "question"
     facts = [
         ("effect", shown.effect),
-        ("reversible", "yes" if shown.reversible else "no, as declared"),
+        ("changes", shown.preview),
+        ("reversible", "" if asks else "yes" if shown.reversible else "no, as declared"),
         ("asked by", f"{shown.rule}: {shown.reason}" if shown.reason else shown.rule),
         ("the model", f"claims: {shown.claim}" if shown.claim else ""),
         ("changed", shown.changes),

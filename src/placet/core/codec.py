@@ -42,6 +42,8 @@ LEFT_OUT: Mapping[str, Any] = {
     "Recovery.time_limit": timedelta(minutes=5),
     "Request.readable": True,
     "RequestOpened.readable": True,
+    "Run.mode": "act",
+    "RunStarted.mode": "act",
 }
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

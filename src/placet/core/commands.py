@@ -7,20 +7,19 @@ read under; and carries no time: the store stamps it inside its transaction (G9)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 from placet.core.events import LEASE
+from placet.core.proposals import Proposal as Proposal
+from placet.core.proposals import Sound as Sound
+from placet.core.proposals import Unsound as Unsound
 from placet.core.values import (
     CallCode,
-    CallKind,
-    Display,
-    Draft,
     Holder,
+    Mode,
     Occurrence,
     Principal,
-    Recovery,
-    Ruling,
     RunKind,
     StopReason,
 )
@@ -36,53 +35,15 @@ class Names:
     call_keys: tuple[tuple[str, str], ...] = ()
 
 
-# --- proposals --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sound:
-    """A call that can be taken to policy, with policy's ruling on it.
-
-    One whose arguments could not be read has them as raw text in its draft, and is asked (G4).
-    `approvers` are those who may say what became of it, should its outcome be lost.
-    """
-
-    draft: Draft
-    call_key: str
-    kind: CallKind
-    surface: str
-    recovery: Recovery
-    approvers: tuple[str, ...]
-    ruling: Ruling
-    display: Display = field(default_factory=Display)
-
-    @property
-    def readable(self) -> bool:
-        """Say whether the arguments were read as a JSON object."""
-        return not isinstance(self.draft.arguments, str)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unsound:
-    """A call that is answered at once, without policy or people."""
-
-    at: Occurrence
-    tool_call_id: str
-    tool: str
-    call_key: str
-    code: CallCode
-    detail: str
-
-
-Proposal = Sound | Unsound
-
-
 # --- runs -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRun:
-    """Begin a run. With `supersede`, a run that waits in the session makes room for it."""
+    """Begin a run. With `supersede`, a run that waits in the session makes room for it.
+
+    A child run begins otherwise: with the call that it works out (`Begin.child`).
+    """
 
     run: str
     agent: str
@@ -90,14 +51,13 @@ class StartRun:
     message: str
     kind: RunKind = "driven"
     max_steps: int = 50
-    parent: Occurrence | None = None
+    mode: Mode = "act"
     supersede: bool = False
     holder: Holder | None = None
 
     def names(self) -> Names:
-        """Name the run, and the step of the call that opened it."""
-        steps = () if self.parent is None else ((self.parent.run, self.parent.step),)
-        return Names(runs=(self.run,), steps=steps)
+        """Name the run."""
+        return Names(runs=(self.run,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,12 +128,53 @@ class CancelRun:
         return Names(runs=(self.run,))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndSession:
+    """End a session: its runs are cancelled, and it takes no further message."""
+
+    by: Principal
+    cause: str = ""
+
+    def names(self) -> Names:
+        """Name nothing: every run that is active is loaded."""
+        return Names()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compact:
+    """Let the model see `summary` in place of all that came before step `step` of the run (D6)."""
+
+    run: str
+    fence: int
+    step: int
+    summary: str
+
+    def names(self) -> Names:
+        """Name the run."""
+        return Names(runs=(self.run,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeResults:
+    """Say that the framework which hosts a run has gone on with the results of a step."""
+
+    run: str
+    step: int
+
+    def names(self) -> Names:
+        """Name the step."""
+        return Names(runs=(self.run,), steps=((self.run, self.step),))
+
+
 # --- steps and calls --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Propose:
-    """Take a whole step: the model's turn (`entry`) and all of its calls."""
+    """Take a whole step: the model's turn (`entry`) and all of its calls.
+
+    `plan` has the items of a plan, where the turn is one that makes it.
+    """
 
     run: str
     step: int
@@ -182,6 +183,7 @@ class Propose:
     calls: tuple[Proposal, ...]
     policy_version: str
     answer: str | None = None
+    plan: tuple[str, ...] = ()
     waiting_limit: int = 25
 
     def names(self) -> Names:
@@ -205,11 +207,23 @@ class RecordReads:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """The run that an agent used as a tool opens for its call."""
+
+    run: str
+    agent: str
+    message: str
+    max_steps: int
+    mode: Mode = "act"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
     """Ask to enter a body. `today` is the same action proposed in the world as it is now (G13).
 
     `digest` is that of the stored action, computed anew by the caller; `eligible` are those who
-    may decide under today's policy (G10).
+    may decide under today's policy (G10). `child` is the run that is opened in place of a body
+    where the tool is an agent; `snapshot` is what the tool can be rolled back to (D8).
     """
 
     at: Occurrence
@@ -219,11 +233,14 @@ class Begin:
     today: Proposal
     eligible: frozenset[str]
     policy_version: str
+    child: Child | None = None
+    snapshot: str | None = None
 
     def names(self) -> Names:
         """Name the call's step, and the key that the call may have from now on."""
+        children = () if self.child is None else (self.child.run,)
         return Names(
-            runs=(self.at.run,),
+            runs=(self.at.run, *children),
             steps=((self.at.run, self.at.step),),
             call_keys=((self.at.run, self.today.call_key),),
         )
@@ -386,6 +403,22 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A person's answer to a question, which the caller has held against the question's schema."""
+
+    request: str
+    by: Principal
+    eligible: frozenset[str]
+    answer: str
+    digest: str | None = None
+    via: str = ""
+
+    def names(self) -> Names:
+        """Name the question."""
+        return Names(requests=(self.request,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expire:
     """Close whatever is past its deadline in the session."""
 
@@ -404,6 +437,9 @@ Command = (
     | ReleaseLease
     | FinishRun
     | CancelRun
+    | EndSession
+    | Compact
+    | TakeResults
     | Propose
     | RecordReads
     | Begin
@@ -415,5 +451,6 @@ Command = (
     | Withdraw
     | Edit
     | Settle
+    | Answer
     | Expire
 )

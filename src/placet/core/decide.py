@@ -47,6 +47,12 @@ def _dispatch(so_far: Unfolding, command: c.Command) -> None:
             runs.finish(so_far, command)
         case c.CancelRun():
             runs.cancel(so_far, command)
+        case c.EndSession():
+            runs.end_session(so_far, command)
+        case c.Compact():
+            runs.compact(so_far, command)
+        case c.TakeResults():
+            runs.take_results(so_far, command)
         case c.Propose():
             steps.propose(so_far, command)
         case c.RecordReads():
@@ -69,6 +75,8 @@ def _dispatch(so_far: Unfolding, command: c.Command) -> None:
             requests.edit(so_far, command)
         case c.Settle():
             requests.settle(so_far, command)
+        case c.Answer():
+            requests.answer(so_far, command)
         case c.Expire():
             requests.expire(so_far, command)
         case _:

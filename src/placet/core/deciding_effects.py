@@ -27,10 +27,14 @@ from placet.core.state import (
     Open,
     Request,
     RetryDue,
+    Run,
 )
 from placet.core.unfolding import Unfolding
 from placet.core.values import Allow, Ask, Deny, Needs, idempotency_key
 from placet.core.work import held_by
+
+#: How deep agents that are used as tools may stand under a run.
+MOST_DEPTH = 3
 
 #: How often the world may change under one call before it is denied (G13).
 MOST_VOIDS = 3
@@ -53,8 +57,12 @@ def begin(so_far: Unfolding, command: c.Begin) -> None:
             return
         case Executing():
             raise InProgress("call_executing", "An attempt is under way.", call=str(call.at))
-        case _ if call.kind == "agent":
-            raise Conflict("not_runnable", "A child run works out its result.", call=str(call.at))
+        case _ if call.kind == "question":
+            raise Conflict("not_runnable", "A person answers it.", call=str(call.at))
+        case _ if (call.kind == "agent") != (command.child is not None):
+            raise Conflict(
+                "not_runnable", "An agent's call, and no other, opens a run.", call=str(call.at)
+            )
         case Allowed() | Asking() | RetryDue():
             pass
         case _:
@@ -106,7 +114,8 @@ def _begin_allowed(so_far: Unfolding, command: c.Begin, call: Call) -> None:
                 policy_version=command.policy_version,
             )
     else:
-        _not_held(so_far, call)
+        if call.kind != "agent":  # Its own effects are held one by one.
+            _not_held(so_far, call)
         if not (changed := _another(today, call)):
             _enter(so_far, command, call, None)
         elif call.version > MOST_VOIDS:
@@ -167,7 +176,8 @@ def _begin_approved(so_far: Unfolding, command: c.Begin, call: Call, request: Re
         so_far.add(e.VotesDropped(request=request.id, people=dropped, reopened=reopened))
     if reopened:
         return
-    _not_held(so_far, call)
+    if call.kind != "agent":
+        _not_held(so_far, call)
     _enter(so_far, command, call, request.id)
 
 
@@ -182,7 +192,8 @@ def _changed(so_far: Unfolding, command: c.Begin, call: Call, request: Request) 
         "environment": today.draft.environment != call.environment,
         "arguments": today.call_key != call.call_key,
         "policy": _stricter(today.ruling, request.needs),
-        "surface generation": so_far.state.foreign(call.surface, call.at) != call.foreign,
+        "surface generation": call.kind != "agent"
+        and so_far.state.foreign(call.surface, call.at) != call.foreign,
     }
     return tuple(name for name, differ in differs.items() if differ)
 
@@ -254,6 +265,9 @@ def _not_held(so_far: Unfolding, call: Call) -> None:
 
 def _enter(so_far: Unfolding, command: c.Begin, call: Call, request: str | None) -> None:
     run = so_far.run(call.at.run)
+    if command.child is not None:
+        _delegate(so_far, call, command.child, request)
+        return
     hosted = run.kind == "hosted"
     so_far.add(
         e.AttemptBegun(
@@ -265,8 +279,43 @@ def _enter(so_far: Unfolding, command: c.Begin, call: Call, request: str | None)
             surface=call.surface,
             until=so_far.state.now + call.recovery.time_limit + HOSTED_MARGIN,
             request=request,
+            snapshot=None if command.snapshot is None else so_far.text(command.snapshot),
         )
     )
+
+
+def _delegate(so_far: Unfolding, call: Call, child: c.Child, request: str | None) -> None:
+    """Open the run of an agent that is used as a tool; what is approved is spent with it (G7)."""
+    run = so_far.run(call.at.run)
+    if child.run in so_far.state.runs:
+        raise Conflict("run_exists", "That run id stands for another run.", run_id=child.run)
+    if _depth(so_far, run) >= MOST_DEPTH:
+        if request is not None:
+            so_far.add(e.RequestCancelled(request=request, cause="agents stand too deep"))
+        so_far.end_call(call.at, "policy_denied", so_far.text(wording.too_deep(MOST_DEPTH)))
+        so_far.finish_if_idle(run.id)
+        return
+    so_far.add(
+        e.RunStarted(
+            run=child.run,
+            agent=child.agent,
+            requester=run.requester,
+            kind="driven",
+            max_steps=child.max_steps,
+            message=so_far.text(child.message),
+            parent=call.at,
+            mode=child.mode,
+        )
+    )
+    so_far.add(e.CallDelegated(at=call.at, child=child.run, request=request))
+
+
+def _depth(so_far: Unfolding, run: Run) -> int:
+    """Count the runs that a run stands under."""
+    depth = 0
+    while run.parent is not None:
+        run, depth = so_far.run(run.parent.run), depth + 1
+    return depth
 
 
 def conclude(so_far: Unfolding, command: c.Conclude) -> None:

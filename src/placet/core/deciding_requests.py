@@ -15,6 +15,7 @@ from placet.core.deciding_runs import active
 from placet.core.deciding_steps import ask, freeze, nobody
 from placet.core.errors import Closed, Conflict, InvalidInput, NotPermitted, Refusal
 from placet.core.state import (
+    Answered,
     Approved,
     Cancelled,
     Expired,
@@ -28,13 +29,21 @@ from placet.core.state import (
     Voided,
 )
 from placet.core.unfolding import Unfolding
-from placet.core.values import Ask, Deny, Needs, Payload, Principal
+from placet.core.values import (
+    REMEMBERED_NOES,
+    Ask,
+    Deny,
+    Needs,
+    Payload,
+    Principal,
+    RequestKind,
+)
 from placet.core.work import due_requests
 
 
 def approve(so_far: Unfolding, command: c.Approve) -> None:
     """Count one person's yes; with the quorum met the request is approved."""
-    request = _bound(so_far, command.request, "approval", command.digest)
+    request = _bound(so_far, command.request, ("approval",), command.digest)
     by = command.by.id
     match request.state:
         case Approved(votes=votes) | Spent(votes=votes) if by in votes:
@@ -64,14 +73,14 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
 
 
 def reject(so_far: Unfolding, command: c.Reject) -> None:
-    """Close a request: one eligible person's no is enough."""
-    request = _bound(so_far, command.request, "approval", command.digest)
+    """Close a request, or decline a question: one eligible person's no is enough."""
+    request = _bound(so_far, command.request, ("approval", "question"), command.digest)
     match request.state:
         case Rejected(by=by) if by == command.by.id:
             return
         case Open():
             _in_time(so_far, request)
-            check_authority(request, command.by, command.eligible)
+            check_authority(request, command.by, _may_decide(request, command.eligible))
         case _:
             raise _decided(request, by=command.by.id)
     reason = command.reason.strip() or wording.NO_REASON
@@ -87,7 +96,7 @@ def reject(so_far: Unfolding, command: c.Reject) -> None:
 
 def withdraw(so_far: Unfolding, command: c.Withdraw) -> None:
     """Take one's vote back, while nothing was begun on it."""
-    request = _bound(so_far, command.request, "approval", None)
+    request = _bound(so_far, command.request, ("approval",), None)
     _is_person(command.by)
     match request.state:
         case Open(votes=votes) | Approved(votes=votes):
@@ -110,7 +119,7 @@ def withdraw(so_far: Unfolding, command: c.Withdraw) -> None:
 
 def edit(so_far: Unfolding, command: c.Edit) -> None:
     """Supersede a request by one for other arguments of the same call (G5)."""
-    request = _bound(so_far, command.request, "approval", command.digest)
+    request = _bound(so_far, command.request, ("approval",), command.digest)
     if not isinstance(request.state, Open):
         raise _decided(request)
     _in_time(so_far, request)
@@ -129,6 +138,8 @@ def edit(so_far: Unfolding, command: c.Edit) -> None:
         )
     run, by = active(so_far, request.at.run), command.by.id
     no = so_far.state.noes.get((run.id, proposal.call_key))
+    if no is not None and no.code not in REMEMBERED_NOES:
+        no = None
     ruling = proposal.ruling
     # A tool whose policy would let the edited call run is still answered for by its editor.
     needs = ruling.needs if isinstance(ruling, Ask) else Needs(approvers=(by,))
@@ -170,7 +181,7 @@ def _reopen_edited(so_far: Unfolding, command: c.Edit, request: Request, needs: 
 
 def settle(so_far: Unfolding, command: c.Settle) -> None:
     """Take a person's word on an unknown outcome; there is no default answer (D4)."""
-    request = _bound(so_far, command.request, "settlement", command.digest)
+    request = _bound(so_far, command.request, ("settlement",), command.digest)
     finding = {True: "happened", False: "did_not_happen", None: "abandoned"}[command.happened]
     match request.state:
         case Settled(by=by, finding=known) if (by, known) == (command.by.id, finding):
@@ -205,6 +216,29 @@ def settle(so_far: Unfolding, command: c.Settle) -> None:
     so_far.finish_if_idle(request.at.run)
 
 
+def answer(so_far: Unfolding, command: c.Answer) -> None:
+    """Take a person's answer to a question, which is the result of the call that asked it."""
+    request = _bound(so_far, command.request, ("question",), command.digest)
+    text, by = so_far.text(command.answer), command.by.id
+    match request.state:
+        case Answered(by=known, answer_ref=ref) if (known, ref) == (by, text.ref):
+            return
+        case Open():
+            _in_time(so_far, request)
+            check_authority(request, command.by, _may_decide(request, command.eligible))
+        case _:
+            raise _decided(request)
+    so_far.add(e.QuestionAnswered(request=request.id, by=by, answer=text, via=command.via))
+    told = so_far.text(wording.answered(by, command.answer))
+    so_far.end_call(request.at, "succeeded", told, by=by)
+    so_far.finish_if_idle(request.at.run)
+
+
+def _may_decide(request: Request, eligible: frozenset[str]) -> frozenset[str]:
+    """Give those who may decide today: a question may be answered by whom the run acts for."""
+    return eligible | {request.requester} if request.kind == "question" else eligible
+
+
 def expire(so_far: Unfolding, command: c.Expire) -> None:
     """Close every request past its deadline; an unsettled run ends, its question remains (G9)."""
     so_far.run(command.run)
@@ -221,7 +255,9 @@ def expire(so_far: Unfolding, command: c.Expire) -> None:
         so_far.finish_if_idle(request.at.run)
 
 
-def _bound(so_far: Unfolding, request_id: str, kind: str, digest: str | None) -> Request:
+def _bound(
+    so_far: Unfolding, request_id: str, kinds: tuple[RequestKind, ...], digest: str | None
+) -> Request:
     """Give the request that an id and, where one is quoted, a digest stand for (G3)."""
     request = so_far.request(request_id)
     if digest is not None and digest != request.digest:
@@ -231,8 +267,12 @@ def _bound(so_far: Unfolding, request_id: str, kind: str, digest: str | None) ->
             hint="Look at it again with `placet show`.",
             request_id=request_id,
         )
-    if request.kind != kind:
-        what = "settled" if request.kind == "settlement" else "approved, rejected or edited"
+    if request.kind not in kinds:
+        what = {
+            "settlement": "settled",
+            "question": "answered, or rejected",
+            "approval": "approved, rejected or edited",
+        }[request.kind]
         raise Conflict(
             "other_kind", f"This {request.kind} can only be {what}.", request_id=request_id
         )
@@ -299,6 +339,8 @@ def _decided(request: Request, *, by: str = "") -> Refusal:
             return Closed("expired", "Its deadline has passed.", **ids)
         case Cancelled(cause=cause):
             return Closed("cancelled", f"Its run was ended: {cause}.", **ids)
+        case Answered(by=by):
+            return Conflict("already_answered", f"{by} answered it.", **ids)
         case Settled(by=by, finding=finding):
             told = finding.replace("_", "-")
             return Conflict("already_settled", f"{by} settled it: {told}.", **ids)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from placet.core import commands as c
 from placet.core import events as e
 from placet.core.errors import Closed, Conflict, InProgress, NotPermitted
-from placet.core.state import Allowed, Call, Resting, Run, RunOver, Working
+from placet.core.state import Resting, Run, RunOver, Working
 from placet.core.unfolding import Unfolding
 from placet.core.work import Wait, next_work
 
 
 def start(so_far: Unfolding, command: c.StartRun) -> None:
-    """Begin a run, or a child run for a call that is allowed to open one."""
+    """Begin a run of a session that has none which is active."""
     known = so_far.state.runs.get(command.run)
     if known is not None:
         message_ref = so_far.text(command.message).ref
@@ -19,12 +19,14 @@ def start(so_far: Unfolding, command: c.StartRun) -> None:
         if started != (command.agent, command.requester, message_ref):
             raise Conflict("run_exists", "That run id stands for another run.", run_id=command.run)
         return
-    if command.parent is None:
-        _make_room(so_far, command)
-    elif not _delegable(so_far.call(command.parent)):
-        raise Conflict(
-            "not_delegated", "The call does not open a child run.", call=str(command.parent)
+    if so_far.state.ended:
+        raise Closed(
+            "session_ended",
+            "The session was ended, and takes no further message.",
+            hint="Begin another session.",
+            session=so_far.state.id,
         )
+    _make_room(so_far, command)
     so_far.add(
         e.RunStarted(
             run=command.run,
@@ -33,17 +35,11 @@ def start(so_far: Unfolding, command: c.StartRun) -> None:
             kind=command.kind,
             max_steps=command.max_steps,
             message=so_far.text(command.message),
-            parent=command.parent,
+            mode=command.mode,
         )
     )
-    if command.parent is not None:
-        so_far.add(e.CallDelegated(at=command.parent, child=command.run))
     if command.holder is not None:
         take_lease(so_far, c.TakeLease(run=command.run, holder=command.holder))
-
-
-def _delegable(call: Call) -> bool:
-    return call.kind == "agent" and isinstance(call.state, Allowed)
 
 
 def _make_room(so_far: Unfolding, command: c.StartRun) -> None:
@@ -137,6 +133,41 @@ def cancel(so_far: Unfolding, command: c.CancelRun) -> None:
         raise Closed("run_over", f"The run has ended: {run.state.stop}.", run_id=command.run)
     cause = f"{command.by.id}: {command.cause}" if command.cause else command.by.id
     so_far.stop_run(command.run, "cancelled", code="cancelled", cause=cause)
+
+
+def end_session(so_far: Unfolding, command: c.EndSession) -> None:
+    """Cancel the session's runs, and take no further message."""
+    if so_far.state.ended:
+        return
+    so_far.add(e.SessionEnded(by=command.by.id, cause=command.cause))
+    for run in list(so_far.state.runs.values()):
+        if run.parent is None and not isinstance(run.state, RunOver):
+            cause = f"{command.by.id} ended the session"
+            so_far.stop_run(run.id, "cancelled", code="cancelled", cause=cause)
+
+
+def compact(so_far: Unfolding, command: c.Compact) -> None:
+    """Put a summary in the place of what came before a step, for the model's view alone."""
+    run = active(so_far, command.run)
+    so_far.driven_by(command.run, command.fence)
+    if not run.view_from < command.step <= run.step:
+        raise Conflict(
+            "step_out_of_order",
+            f"Steps {run.view_from + 1} to {run.step} can be the first that is seen whole.",
+            run_id=run.id,
+        )
+    summary = so_far.text(command.summary)
+    so_far.add(e.TranscriptCompacted(run=run.id, step=command.step, summary=summary))
+
+
+def take_results(so_far: Unfolding, command: c.TakeResults) -> None:
+    """Note that a framework has a step's results; while any is missing there is nothing to note."""
+    run = so_far.run(command.run)
+    calls = so_far.state.step_calls(command.run, command.step)
+    over = isinstance(run.state, RunOver) or run.kind != "hosted"
+    if over or command.step <= run.taken or any(call.open for call in calls):
+        return
+    so_far.add(e.ResultsTaken(run=run.id, step=command.step))
 
 
 def active(so_far: Unfolding, run_id: str) -> Run:

@@ -18,6 +18,7 @@ from placet.core.errors import Conflict, InvalidInput, Refusal
 from placet.core.state import Allowed, Run
 from placet.core.unfolding import Unfolding
 from placet.core.values import (
+    REMEMBERED_NOES,
     Allow,
     Ask,
     CallCode,
@@ -60,9 +61,12 @@ def propose(so_far: Unfolding, command: c.Propose) -> None:
         _answer_all(so_far, command, f"the run stops ({run.stopping}).")
         so_far.finish_if_idle(run.id)
         return
+    if run.kind == "driven" and _without_tools(run):
+        _answer_toolless(so_far, command, run)
+        return
     if not command.calls:
         if run.kind == "driven":
-            so_far.end_run(run.id, "final", command.answer)
+            _answered(so_far, command, run)
         return
     if run.kind == "driven" and command.step > run.max_steps:
         _answer_all(so_far, command, "this was the last step.")
@@ -71,6 +75,39 @@ def propose(so_far: Unfolding, command: c.Propose) -> None:
     for call in command.calls:
         _classify(so_far, command, run, call)
     so_far.finish_if_idle(run.id)
+
+
+def _without_tools(run: Run) -> bool:
+    """Say whether the turn is one in which the model has no tools."""
+    return run.mode == "think" or (run.mode == "plan-act" and run.plan is None)
+
+
+def _answer_toolless(so_far: Unfolding, command: c.Propose, run: Run) -> None:
+    """Take a turn that only speaks: a thought, or a plan; one that calls a tool stops the run."""
+    if command.calls:
+        told = so_far.text(wording.no_tools(run.mode))
+        for call in command.calls:
+            so_far.add(_ended(call, "policy_denied", told))
+        so_far.end_run(run.id, "tool_policy_blocked", command.answer)
+    elif run.mode == "think":
+        so_far.end_run(run.id, "final", command.answer)
+    elif not command.plan:
+        raise InvalidInput("no_plan", "A plan has at least one item.", run_id=run.id)
+    else:
+        plan = so_far.text(json.dumps(command.plan, ensure_ascii=False))
+        so_far.add(e.PlanMade(run=run.id, plan=plan, items=len(command.plan)))
+
+
+def _answered(so_far: Unfolding, command: c.Propose, run: Run) -> None:
+    """Take a turn without calls: the answer, or that the plan's current item is done."""
+    if run.plan is not None:
+        if command.step > run.max_steps:
+            so_far.end_run(run.id, "max_steps", command.answer)
+            return
+        so_far.add(e.PlanItemDone(run=run.id, item=run.plan.done + 1))
+        if run.plan.done + 1 < run.plan.items:
+            return
+    so_far.end_run(run.id, "final", command.answer)
 
 
 def _check_places(command: c.Propose) -> None:
@@ -139,6 +176,7 @@ def _classify(so_far: Unfolding, command: c.Propose, run: Run, call: c.Proposal)
         return
     elif isinstance(call, c.Unsound):
         so_far.add(_ended(call, call.code, so_far.text(answer_to(call))))
+        so_far.count_failure(run.id, call.call_key, call.code)
     else:
         _rule(so_far, command, run, call)
 
@@ -151,7 +189,7 @@ def answer_to(call: c.Unsound) -> str:
 def _remembered(so_far: Unfolding, run: Run, call: c.Proposal) -> bool:
     """Answer a call that was answered "no" before in this run without asking anybody (G6)."""
     no = so_far.state.noes.get((run.id, call.call_key))
-    if no is None:
+    if no is None or no.code not in REMEMBERED_NOES:
         return False
     so_far.add(_ended(call, no.code, Payload(no.told_ref)))
     if no.times >= PROPOSALS_BEFORE_LOOP:
@@ -175,10 +213,13 @@ def _rule(so_far: Unfolding, command: c.Propose, run: Run, call: c.Sound) -> Non
                 raise InvalidInput(
                     "unreadable_allowed", "Unreadable arguments are never allowed (G4)."
                 )
+            if call.kind == "question":
+                raise InvalidInput("question_allowed", "A question is always put to a person.")
             freeze(so_far, call, version=1)
-        case Ask(needs=needs):
+        case Ask():
+            needs = call.ruling.needs.named(run.requester)
             waiting = sum(
-                r.pending and r.kind == "approval" for r in so_far.state.requests.values()
+                r.pending and r.kind != "settlement" for r in so_far.state.requests.values()
             )
             if not needs.possible(run.requester):
                 told = so_far.text(wording.no_approver(nobody(needs, run.requester)))
@@ -258,7 +299,7 @@ def ask(
     so_far.add(
         e.RequestOpened(
             request=request,
-            kind="approval",
+            kind="question" if frozen.kind == "question" else "approval",
             at=frozen.at,
             digest=frozen.digest,
             tool=frozen.tool,
@@ -279,7 +320,12 @@ def ask(
 def _shown(display: Display) -> str:
     """Write down what the tool declares for people to read, as JSON (H1)."""
     return json.dumps(
-        {"effect": display.effect, "reversible": display.reversible}, ensure_ascii=False
+        {
+            "effect": display.effect,
+            "reversible": display.reversible,
+            **({"preview": display.preview} if display.preview else {}),
+        },
+        ensure_ascii=False,
     )
 
 

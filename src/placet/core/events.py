@@ -14,6 +14,7 @@ from placet.core.values import (
     CallCode,
     CallKind,
     Holder,
+    Mode,
     Needs,
     Occurrence,
     Payload,
@@ -35,6 +36,7 @@ class RunStarted:
     max_steps: int
     message: Payload
     parent: Occurrence | None = None
+    mode: Mode = "act"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +220,16 @@ class RequestSettled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionAnswered:
+    """A person answered what the run had asked."""
+
+    request: str
+    by: str
+    answer: Payload
+    via: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptBegun:
     """The intent: written down before the body is entered. Spends the approval it names (G7)."""
 
@@ -229,6 +241,7 @@ class AttemptBegun:
     surface: str
     until: datetime
     request: str | None = None
+    snapshot: Payload | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,10 +265,14 @@ class AttemptLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallDelegated:
-    """An agent used as a tool opened a child run, whose result will be the call's."""
+    """An agent used as a tool opened a child run, whose result will be the call's.
+
+    Spends the approval that it names (G7).
+    """
 
     at: Occurrence
     child: str
+    request: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,6 +298,40 @@ class SettlementLapsed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanMade:
+    """A run in mode `plan-act` has its plan: `plan` is a JSON list of `items` texts."""
+
+    run: str
+    plan: Payload
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanItemDone:
+    """The model says that it is done with the plan's item `item`, counted from 1."""
+
+    run: str
+    item: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptCompacted:
+    """From step `step` on, the model sees `summary` in place of whatever came before it (D6)."""
+
+    run: str
+    step: int
+    summary: Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsTaken:
+    """The framework that hosts a run has gone on with the results of its step `step`."""
+
+    run: str
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunStopping:
     """The run will end as `stop` as soon as nothing of it is under way."""
 
@@ -296,6 +347,14 @@ class RunEnded:
     run: str
     stop: StopReason
     answer: Payload | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEnded:
+    """The session takes no further message."""
+
+    by: str
+    cause: str = ""
 
 
 Event = (
@@ -316,14 +375,20 @@ Event = (
     | RequestCancelled
     | RequestSuperseded
     | RequestSettled
+    | QuestionAnswered
     | AttemptBegun
     | AttemptFailed
     | AttemptLost
     | CallDelegated
     | CallEnded
     | SettlementLapsed
+    | PlanMade
+    | PlanItemDone
+    | TranscriptCompacted
+    | ResultsTaken
     | RunStopping
     | RunEnded
+    | SessionEnded
 )
 
 #: How long a lease lasts before it must be renewed, and how often it is.

@@ -14,6 +14,7 @@ from placet.core import events as e
 from placet.core.changing import changed
 from placet.core.state import (
     Allowed,
+    Answered,
     Approved,
     Asking,
     Call,
@@ -26,6 +27,7 @@ from placet.core.state import (
     Lost,
     No,
     Open,
+    Plan,
     Rejected,
     Request,
     RequestState,
@@ -40,8 +42,9 @@ from placet.core.state import (
     Unsettled,
     Voided,
     Working,
+    overlap,
 )
-from placet.core.values import REMEMBERED_NOES, Occurrence, Recovery
+from placet.core.values import FAILURES, REMEMBERED_NOES, Occurrence, Recovery
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -101,6 +104,7 @@ def _run_started(state: Session, event: e.RunStarted) -> Session:
         order=state.seq,
         message_ref=event.message.ref,
         parent=event.parent,
+        mode=event.mode,
         state=Resting(),
     )
     return changed(state, runs=_put(state.runs, event.run, run))
@@ -123,6 +127,28 @@ def _lease_released(state: Session, event: e.LeaseReleased) -> Session:
 
 def _step_recorded(state: Session, event: e.StepRecorded) -> Session:
     return _run(state, event.run, step=max(event.step, state.runs[event.run].step))
+
+
+def _plan_made(state: Session, event: e.PlanMade) -> Session:
+    return _run(state, event.run, plan=Plan(ref=event.plan.ref, items=event.items))
+
+
+def _plan_item_done(state: Session, event: e.PlanItemDone) -> Session:
+    plan = state.runs[event.run].plan
+    assert plan is not None, "only what has a plan has an item of it"
+    return _run(state, event.run, plan=changed(plan, done=event.item))
+
+
+def _transcript_compacted(state: Session, event: e.TranscriptCompacted) -> Session:
+    return _run(state, event.run, view_from=event.step, summary_ref=event.summary.ref)
+
+
+def _results_taken(state: Session, event: e.ResultsTaken) -> Session:
+    return _run(state, event.run, taken=event.step)
+
+
+def _session_ended(state: Session, _event: e.SessionEnded) -> Session:
+    return changed(state, ended=True)
 
 
 def _run_stopping(state: Session, event: e.RunStopping) -> Session:
@@ -165,6 +191,7 @@ def _call_proposed(state: Session, event: e.CallProposed) -> Session:
         display_ref=event.display.ref if event.display else None,
         claim_ref=event.claim.ref if event.claim else known.claim_ref if known else None,
         edits_ref=known.edits_ref if known else None,
+        snapshot_ref=known.snapshot_ref if known else None,
         proposed_key=_proposed_key(known, event.call_key),
         state=Allowed(),
     )
@@ -178,22 +205,41 @@ def _proposed_key(known: Call | None, key: str) -> str:
 
 
 def _call_delegated(state: Session, event: e.CallDelegated) -> Session:
-    return _call(state, event.at, Delegated(child=event.child))
+    return _spent(_call(state, event.at, Delegated(child=event.child)), event.request)
 
 
 def _attempt_begun(state: Session, event: e.AttemptBegun) -> Session:
     executing = Executing(fence=event.fence, holder=event.holder, until=event.until)
-    state = _call(state, event.at, executing, attempts=event.attempt)
+    call = state.calls[event.at]
+    snapshot = event.snapshot.ref if event.snapshot else call.snapshot_ref
+    state = _call(state, event.at, executing, attempts=event.attempt, snapshot_ref=snapshot)
+    state = _known_to_later(state, call)
     fence = max(event.fence, state.runs[event.at.run].fence)
     if fence != state.runs[event.at.run].fence:
         state = _run(state, event.at.run, fence=fence)
     begun = state.surfaces.get(event.surface, 0) + 1
     state = changed(state, surfaces=_put(state.surfaces, event.surface, begun))
-    if event.request is None:
+    return _spent(state, event.request)
+
+
+def _spent(state: Session, request: str | None) -> Session:
+    if request is None:
         return state
-    approved = state.requests[event.request].state
+    approved = state.requests[request].state
     assert isinstance(approved, Approved), "only what is approved is spent"
-    return _request(state, event.request, Spent(votes=approved.votes))
+    return _request(state, request, Spent(votes=approved.votes))
+
+
+def _known_to_later(state: Session, call: Call) -> Session:
+    """Count an effect as known to those who were asked about another run's call after it (G13).
+
+    It was there to be seen when they were asked; within a step `Session.foreign` sees to the same.
+    """
+    for other in state.calls.values():
+        later = other.at.run != call.at.run and other.order > call.order
+        if later and isinstance(other.state, Asking) and overlap(other.surface, call.surface):
+            state = _call(state, other.at, other.state, foreign=other.foreign + 1)
+    return state
 
 
 def _attempt_failed(state: Session, event: e.AttemptFailed) -> Session:
@@ -214,10 +260,16 @@ def _call_ended(state: Session, event: e.CallEnded) -> Session:
     else:
         call = _never_proposed(state, event, over)
         state = changed(state, calls=_put(state.calls, event.at, call))
-    if event.code not in REMEMBERED_NOES:
-        return state
     key = (event.at.run, event.call_key)
     known = state.noes.get(key)
+    if event.code == "succeeded" and known is not None and known.code in FAILURES:
+        return changed(state, noes=_put(state.noes, key, changed(known, times=0)))
+    if event.code not in REMEMBERED_NOES | FAILURES:
+        return state
+    if known is not None and known.code in REMEMBERED_NOES and event.code in FAILURES:
+        return state  # A "no" outlives a failure.
+    if known is not None and known.code in FAILURES and event.code in REMEMBERED_NOES:
+        known = None
     no = No(
         run=event.at.run,
         call_key=event.call_key,
@@ -312,6 +364,10 @@ def _request_rejected(state: Session, event: e.RequestRejected) -> Session:
     return _request(state, event.request, Rejected(by=event.by, reason_ref=event.reason.ref))
 
 
+def _question_answered(state: Session, event: e.QuestionAnswered) -> Session:
+    return _request(state, event.request, Answered(by=event.by, answer_ref=event.answer.ref))
+
+
 def _request_edited(state: Session, event: e.RequestEdited) -> Session:
     state = _request(state, event.request, Superseded(by=event.by, successor=event.successor))
     if event.successor is None:
@@ -367,12 +423,18 @@ _HANDLERS: dict[type, Callable[[Session, Any], Session]] = {
     e.RequestCancelled: _request_cancelled,
     e.RequestSuperseded: _request_superseded,
     e.RequestSettled: _request_settled,
+    e.QuestionAnswered: _question_answered,
     e.AttemptBegun: _attempt_begun,
     e.AttemptFailed: _attempt_failed,
     e.AttemptLost: _attempt_lost,
     e.CallDelegated: _call_delegated,
     e.CallEnded: _call_ended,
     e.SettlementLapsed: _settlement_lapsed,
+    e.PlanMade: _plan_made,
+    e.PlanItemDone: _plan_item_done,
+    e.TranscriptCompacted: _transcript_compacted,
+    e.ResultsTaken: _results_taken,
     e.RunStopping: _run_stopping,
     e.RunEnded: _run_ended,
+    e.SessionEnded: _session_ended,
 }

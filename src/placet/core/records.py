@@ -14,7 +14,7 @@ from typing import Literal, get_args, get_type_hints
 from placet.core import events as e
 from placet.core.values import Payload
 
-EntryKind = Literal["message", "turn", "result"]
+EntryKind = Literal["message", "turn", "result", "summary"]
 NoticeKind = Literal["opened", "closed"]
 
 
@@ -23,7 +23,8 @@ class Entry:
     """One row of a run's transcript, in its place.
 
     The user's message stands at step 0; a model's turn at (step, -1); the one result of a call at
-    (step, index), so that a second result has no place to stand (G6).
+    (step, index), so that a second result has no place to stand (G6). A summary of all before a
+    step stands at (step, -2).
     """
 
     run: str
@@ -31,6 +32,17 @@ class Entry:
     index: int
     kind: EntryKind
     payload: Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryRow:
+    """A transcript entry with its text."""
+
+    run: str
+    step: int
+    index: int
+    kind: EntryKind
+    body: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +62,8 @@ def entries(events: Iterable[e.Event]) -> tuple[Entry, ...]:
                 found.append(Entry(run=run, step=0, index=-1, kind="message", payload=message))
             case e.StepRecorded(run=run, step=step, entry=entry):
                 found.append(Entry(run=run, step=step, index=-1, kind="turn", payload=entry))
+            case e.TranscriptCompacted(run=run, step=step, summary=summary):
+                found.append(Entry(run=run, step=step, index=-2, kind="summary", payload=summary))
             case e.CallEnded(at=at, told=told):
                 found.append(
                     Entry(run=at.run, step=at.step, index=at.index, kind="result", payload=told)
@@ -78,6 +92,7 @@ def notices(events: Iterable[e.Event]) -> tuple[Notice, ...]:
                 | e.RequestCancelled(request=request)
                 | e.RequestSuperseded(request=request)
                 | e.RequestSettled(request=request)
+                | e.QuestionAnswered(request=request)
                 | e.VoteCast(request=request, met=True)
             ):
                 found.append(Notice(request=request, kind="closed"))

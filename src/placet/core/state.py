@@ -19,6 +19,7 @@ from placet.core.values import (
     CallCode,
     CallKind,
     Holder,
+    Mode,
     Needs,
     Occurrence,
     Recovery,
@@ -57,8 +58,21 @@ RunState = Working | Resting | RunOver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The plan of a run in mode `plan-act`: a JSON list of `items` texts, the first `done` done."""
+
+    ref: str
+    items: int
+    done: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One execution of an agent. `step` counts its model turns, from 1 (0: none yet)."""
+    """One execution of an agent. `step` counts its model turns, from 1 (0: none yet).
+
+    `view_from` is the step from which the model sees the transcript itself, and `summary_ref` what
+    it sees in place of all before. `taken` is the last step whose results a hosting framework has.
+    """
 
     id: str
     agent: str
@@ -72,6 +86,11 @@ class Run:
     fence: int = 0
     parent: Occurrence | None = None
     stopping: StopReason | None = None
+    mode: Mode = "act"
+    plan: Plan | None = None
+    view_from: int = 0
+    summary_ref: str | None = None
+    taken: int = 0
     state: RunState
 
 
@@ -177,6 +196,7 @@ class Call:
     display_ref: str | None = None
     claim_ref: str | None = None
     edits_ref: str | None = None
+    snapshot_ref: str | None = None
     proposed_key: str = ""
     state: CallState
 
@@ -256,8 +276,25 @@ class Settled:
     finding: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A person answered the question."""
+
+    by: str
+    answer_ref: str
+
+
 RequestState = (
-    Open | Approved | Spent | Rejected | Superseded | Voided | Expired | Cancelled | Settled
+    Open
+    | Approved
+    | Spent
+    | Rejected
+    | Superseded
+    | Voided
+    | Expired
+    | Cancelled
+    | Settled
+    | Answered
 )
 
 
@@ -299,7 +336,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class No:
-    """A remembered "no" (G6): how a call was answered, and how often it has been proposed."""
+    """A remembered "no" (G6): how a call was answered, and how often it has been proposed.
+
+    A call that only failed is no "no": it may be proposed again, and is counted all the same.
+    """
 
     run: str
     call_key: str
@@ -317,6 +357,7 @@ class Session:
     salt: str
     now: datetime
     seq: int = 0
+    ended: bool = False
     surfaces: Mapping[str, int] = field(default_factory=dict)
     runs: Mapping[str, Run] = field(default_factory=dict)
     calls: Mapping[Occurrence, Call] = field(default_factory=dict)

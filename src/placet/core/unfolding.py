@@ -27,7 +27,10 @@ from placet.core.state import (
     Unsettled,
     Working,
 )
-from placet.core.values import CallCode, Occurrence, Payload, StopReason, payload_of
+from placet.core.values import FAILURES, CallCode, Occurrence, Payload, StopReason, payload_of
+
+#: How often the same call may fail in a run; the run stops with the last of them.
+MOST_FAILURES = 3
 
 
 @dataclass(slots=True)
@@ -95,6 +98,20 @@ class Unfolding:
                 attempt=call.attempts,
             )
         )
+        self.count_failure(at.run, call.call_key, code)
+
+    def count_failure(self, run_id: str, call_key: str, code: CallCode) -> None:
+        """Stop a run whose model makes the same call again and again though it fails.
+
+        The caller ends the run, once what else the command answers is answered.
+        """
+        run = self.run(run_id)
+        if code not in FAILURES or run.stopping is not None or isinstance(run.state, RunOver):
+            return
+        counted = self.state.noes.get((run_id, call_key))
+        if counted is not None and counted.code in FAILURES and counted.times >= MOST_FAILURES:
+            cause = f"the same call failed {counted.times} times."
+            self.stop_run(run_id, "failed", code="interrupted", cause=cause, finish=False)
 
     def stop_run(
         self, run_id: str, stop: StopReason, *, code: CallCode, cause: str, finish: bool = True
@@ -169,7 +186,7 @@ class Unfolding:
                 "outcome_unknown": "outcome_unknown",
             }
             code = codes.get(stop, "tool_failed")
-            self.end_call(parent, code, self.text(wording.child_ended(stop)))
+            self.end_call(parent, code, self.text(wording.child_ended(stop, answer or "")))
         self.finish_if_idle(parent.run)
 
     def driven_by(self, run_id: str, fence: int | None) -> Run:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from hashlib import blake2b
 from typing import Literal
@@ -19,9 +19,17 @@ from placet.core.canonical import JsonValue, digest_of
 #: The surface of a tool that declares none: it touches all of them (G8).
 EVERY_SURFACE = "*"
 
-CallKind = Literal["read", "effect", "agent"]
+#: What a call is: a declared read, an effect, an agent used as a tool, a question to a person.
+CallKind = Literal["read", "effect", "agent", "question"]
 RunKind = Literal["driven", "hosted"]
-RequestKind = Literal["approval", "settlement"]
+RequestKind = Literal["approval", "settlement", "question"]
+
+#: How a run goes about its message: it acts; it thinks, without any tool; or it makes a plan
+#: first, and then acts on the plan's items one by one.
+Mode = Literal["act", "think", "plan-act"]
+
+#: Stands among the approvers of a request for whoever the run acts for.
+REQUESTER = "@requester"
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -61,6 +69,17 @@ StopReason = Literal[
 #: A "no" of these codes is remembered by call key until its run ends (G6).
 REMEMBERED_NOES: frozenset[CallCode] = frozenset(
     {"rejected", "expired", "no_approver", "policy_denied"}
+)
+
+#: A call that ends so is counted by call key: a model that only repeats it gets nowhere.
+FAILURES: frozenset[CallCode] = frozenset(
+    {
+        "tool_failed",
+        "tool_failed_and_rolled_back",
+        "tool_failed_and_compensated",
+        "invalid_arguments",
+        "unknown_tool",
+    }
 )
 
 
@@ -120,6 +139,13 @@ class Needs:
     quorum: int = 1
     exclude_requester: bool = False
 
+    def named(self, requester: str) -> Needs:
+        """Give the same with `requester` in the place of what stands for whoever it is."""
+        if REQUESTER not in self.approvers:
+            return self
+        people = (requester if each == REQUESTER else each for each in self.approvers)
+        return replace(self, approvers=tuple(dict.fromkeys(people)))
+
     def possible(self, requester: str) -> bool:
         """Say whether enough people may decide for the quorum ever to be met."""
         return self.quorum >= 1 and len(self.people(requester)) >= self.quorum
@@ -175,12 +201,14 @@ class Display:
     """What an approver is told beside the action: none of it is digested, all of it is shown (H1).
 
     `effect` is the tool's own text, with places such as `{amount}` for the arguments it names.
-    `claim` is the model's own reason, and is marked as its claim.
+    `preview` is what the tool says that it would change, such as a diff. `claim` is the model's
+    own reason, and is marked as its claim.
     """
 
     effect: str = ""
     reversible: bool = False
     claim: str = ""
+    preview: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,9 +136,28 @@ def _side(change: Mapping[str, JsonValue], side: str) -> str:
     return json.dumps(change[side], ensure_ascii=False) if side in change else "(absent)"
 
 
-def child_ended(stop: str) -> str:
-    """A child run ended without an answer."""
-    return f"The agent stopped without an answer: {stop}."
+def child_ended(stop: str, answer: str) -> str:
+    """A child run ended otherwise than with its answer."""
+    said = f" The last it said was:\n{answer}" if answer else ""
+    return f"The agent stopped before it was done: {stop}.{said}"
+
+
+def too_deep(most: int) -> str:
+    """Agents that use agents as tools may do so for a few levels."""
+    return (
+        f"Denied: agents may stand {most} deep under a run, and no deeper.\nThe call did not run."
+    )
+
+
+def no_tools(mode: str) -> str:
+    """The run is in a mode, or at a point of it, in which tools may not be used."""
+    when = "before there is a plan" if mode == "plan-act" else f"in mode {mode}"
+    return f"Denied by policy (mode): no tool may be called {when}.\nThe call did not run."
+
+
+def answered(by: str, answer: str) -> str:
+    """A person answered a question."""
+    return f"{by} answered: {answer}"
 
 
 def stopped(stop: str) -> str:

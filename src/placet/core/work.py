@@ -84,12 +84,18 @@ class ExpireDue:
 class Wait:
     """Nothing can be done before `until`, or before somebody acts where it is None.
 
-    `requests` are the run's own that wait for people; `held_by` names what else is in the way.
+    `requests` wait for people: the run's own, and those of its child runs; `held_by` names what
+    else is in the way.
     """
 
     until: datetime | None
     requests: tuple[str, ...] = ()
     held_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeHost:
+    """Tell the framework that hosts the run to go on: what it waited for is decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +113,17 @@ class Done:
 
 
 Work = (
-    CallModel | RunReads | RunEffect | Delegate | Recover | Probe | ExpireDue | Wait | Finish | Done
+    CallModel
+    | RunReads
+    | RunEffect
+    | Delegate
+    | Recover
+    | Probe
+    | ExpireDue
+    | Wait
+    | ResumeHost
+    | Finish
+    | Done
 )
 
 
@@ -156,6 +172,8 @@ def next_work(state: Session, run_id: str) -> Work:
     calls.sort(key=lambda call: call.at)
     if urgent := _urgent(state, run, calls):
         return urgent
+    if run.kind == "hosted" and run.stopping is None:
+        return _hosted(state, run, calls)
     if calls:
         return _runnable(state, calls) or _wait(state, calls)
     return _between_steps(state, run)
@@ -181,26 +199,40 @@ def _abandoned(state: Session, run: Run, executing: Executing) -> bool:
     return True
 
 
+def _hosted(state: Session, run: Run, calls: list[Call]) -> Work:
+    """A framework goes on by itself, unless it waits for what people had to decide."""
+    asked = any(call.asked for call in state.step_calls(run.id, run.step))
+    if calls and _runnable(state, calls) is None:
+        return _wait(state, calls)
+    if asked and (calls or run.step > run.taken):
+        return ResumeHost()
+    return Wait(until=None)
+
+
 def _runnable(state: Session, calls: list[Call]) -> Work | None:
     reads = tuple(c.at for c in calls if isinstance(c.state, Allowed) and c.kind == "read")
     if reads:
         return RunReads(calls=reads)
     for call in calls:
-        if isinstance(call.state, Allowed) and call.kind == "agent":
+        if call.kind == "agent" and _may_begin(state, call):
             return Delegate(at=call.at)
     for call in calls:
-        match call.state:
-            case RetryDue(again_at=again_at):
-                ready = state.now >= again_at
-            case Allowed():
-                ready = True
-            case Asking(request=request):
-                ready = isinstance(state.requests[request].state, Approved)
-            case _:
-                ready = False
-        if ready and held_by(state, call) is None:
+        if _may_begin(state, call) and held_by(state, call) is None:
             return RunEffect(at=call.at)
     return None
+
+
+def _may_begin(state: Session, call: Call) -> bool:
+    """Say whether a call is allowed or approved, and its time has come."""
+    match call.state:
+        case RetryDue(again_at=again_at):
+            return state.now >= again_at
+        case Allowed():
+            return True
+        case Asking(request=request):
+            return isinstance(state.requests[request].state, Approved)
+        case _:
+            return False
 
 
 def _wait(state: Session, calls: list[Call]) -> Wait:
@@ -225,6 +257,9 @@ def _wait(state: Session, calls: list[Call]) -> Wait:
                     held.append(by)
             case Delegated(child=child):
                 held.append(child)
+                below = next_work(state, child)
+                if isinstance(below, Wait):
+                    requests.extend(below.requests)
             case Lost() | CallOver():
                 pass
     return Wait(until=min(until) if until else None, requests=tuple(requests), held_by=tuple(held))
@@ -233,8 +268,6 @@ def _wait(state: Session, calls: list[Call]) -> Wait:
 def _between_steps(state: Session, run: Run) -> Work:
     if run.stopping is not None:
         return Finish(stop=run.stopping)
-    if run.kind == "hosted":
-        return Wait(until=None)
     if run.step < run.max_steps:
         return CallModel(step=run.step + 1)
     gated = any(call.asked for call in state.step_calls(run.id, run.step))

@@ -201,6 +201,8 @@ class _Walk:
     def _compare(self, rebuilt: _Rebuilt) -> None:
         rebuilt.put_aside()
         if state := self._stored(Names()):
+            if state.ended != rebuilt.state.ended:
+                self._find("changed_state", "whether it has ended is not what the events say")
             if dict(state.surfaces) != dict(rebuilt.state.surfaces):
                 self._find("changed_state", "the surfaces are not what the events lead to")
             self._compare_calls(rebuilt)

@@ -15,6 +15,11 @@ from placet.core.values import EVERY_SURFACE, CallKind, Recovery
 Arguments = Mapping[str, JsonValue]
 #: Answers yes (ask) or no (do not) about a call; anything else, and any error, means ask (G1).
 ApprovalFunction = Callable[[Arguments], bool]
+#: Enters a tool with the frozen arguments and the idempotency key.
+Body = Callable[[Arguments, str], Awaitable[object]]
+#: Answers `allow`, `ask` or `deny` about a call of the tool that it is given the name of; anything
+#: else, and any error, means ask.
+PolicyFunction = Callable[[str, Arguments], str]
 
 
 class NotDone(Exception):
@@ -60,7 +65,7 @@ class Declaration:
     description: str
     parameters: Mapping[str, Any]
     validate: Callable[[Arguments], dict[str, JsonValue]]
-    body: Callable[[Arguments, str], Awaitable[object]]
+    body: Body
     kind: CallKind = "effect"
     surface: str = EVERY_SURFACE
     scopes: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ from placet.runtime.threads import in_thread, without_exit
 
 Outcome = Succeeded | Failed | Unknown
 
-#: How long a tool may take to read its environment.
+#: How long a tool may take to look at the world: its environment, a preview, a snapshot.
 ENVIRONMENT_LASTS = timedelta(seconds=30)
 
 #: Errors of well-known clients that leave open whether the other side acted, by qualified name.
@@ -107,12 +107,37 @@ async def _entered(body: Callable[[], Awaitable[object]], call: str) -> object:
 
 async def environment_of(tool: Declaration, arguments: Arguments) -> str:
     """Read what a tool reads of the world (G13); raises what that raises, and TimeoutError."""
-    read = tool.environment
-    if read is None:
-        return ""
+    return await _looked(tool.environment, arguments, name=f"environment of {tool.name}") or ""
+
+
+async def preview_of(tool: Declaration, arguments: Arguments) -> str:
+    """Say what a call would change, as its tool tells it; one that fails to tell says so (H1)."""
+    try:
+        return await _looked(tool.preview, arguments, name=f"preview of {tool.name}") or ""
+    except Exception as error:  # noqa: BLE001  # Shown: who decides sees that it is not known.
+        return f"(what it would change could not be told: {described(error)})"
+
+
+async def snapshot_of(tool: Declaration, arguments: Arguments | str) -> str | None:
+    """Take what the world can be brought back to (D8); raises what that raises."""
+    if isinstance(arguments, str):
+        return None
+    return await _looked(tool.snapshot, arguments, name=f"snapshot of {tool.name}")
+
+
+async def _looked(
+    look: Callable[[Arguments], str] | None, arguments: Arguments, *, name: str
+) -> str | None:
+    """Call one of a tool's functions that only look at the world, on a copy of the arguments."""
+    if look is None:
+        return None
     shown = deepcopy(dict(arguments))
-    reading = in_thread(without_exit(lambda: read(shown)), name=f"environment of {tool.name}")
-    return await asyncio.wait_for(reading, ENVIRONMENT_LASTS.total_seconds())
+    found = await asyncio.wait_for(
+        in_thread(without_exit(lambda: look(shown)), name=name), ENVIRONMENT_LASTS.total_seconds()
+    )
+    if not isinstance(found, str):
+        raise TypeError(f"a tool tells of the world in a text, not in a {type(found).__name__}")
+    return found
 
 
 def judged(error: BaseException, tool: Declaration) -> Failed | Unknown:

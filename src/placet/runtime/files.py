@@ -25,6 +25,7 @@ from placet.core.card import status_of
 from placet.core.commands import Names
 from placet.core.errors import InvalidInput
 from placet.core.state import (
+    Answered,
     Approved,
     Call,
     Cancelled,
@@ -113,6 +114,8 @@ def _decided(row: RequestRow) -> dict[str, Any]:
         case Cancelled(cause=cause):
             pass
         case Settled(by=by, finding=finding):
+            pass
+        case Answered(by=by):
             pass
     return {
         "votes": list(votes),

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from placet.core import commands as c
 from placet.core import wording
-from placet.core.canonical import JsonValue, Unreadable, call_key, parse_arguments
+from placet.core.canonical import JsonValue, Unreadable, short_id
 from placet.core.card import changes_of
 from placet.core.errors import Conflict, InvalidInput, NotFound, StaleHolder, StoreTrouble
 from placet.core.events import AttemptBegun
@@ -25,48 +24,43 @@ from placet.core.state import Call, Executing, Lost, Request
 from placet.core.values import (
     Allow,
     CallCode,
-    Display,
     Draft,
+    Mode,
     Occurrence,
     action_digest,
     draft_from,
     idempotency_key,
 )
 from placet.runtime.authority import Authority
-from placet.runtime.declarations import Declaration, Happened, InvalidArguments, NotHappened, Unsure
-from placet.runtime.effects import Outcome, attempt, described, environment_of, probe, text_of
+from placet.runtime.declarations import (
+    Body,
+    Happened,
+    NotHappened,
+    Unsure,
+)
+from placet.runtime.effects import (
+    Outcome,
+    attempt,
+    described,
+    probe,
+    snapshot_of,
+    text_of,
+)
 from placet.runtime.engine import Engine
 from placet.runtime.processes import awake, is_gone, this_process
-from placet.runtime.rulings import rule
+from placet.runtime.proposing import Proposer, Toolbox, ToolCall, unsound
 from placet.stores.store import Answer
 
 #: How often, and after how long, an outcome is written down again where the store could not.
 CONCLUDE_RETRIES = 4
 CONCLUDE_PAUSE = timedelta(seconds=0.5)
 
+#: Refusals that looking again does not mend.
+LASTING_REFUSALS = frozenset({"digest_mismatch", "digest_reused", "call_changed"})
+
 #: How old the reading of a lease, made in the intent's own transaction, may be when the body is
 #: entered. It is far less than any lease lasts.
 STALE_AFTER = timedelta(seconds=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
-    """A call as a model proposed it: `arguments` is its own text, readable or not (G4)."""
-
-    id: str
-    name: str
-    arguments: str
-
-
-class Toolbox:
-    """The tools of one agent, by name, and whether anybody may be asked about them."""
-
-    tools: Mapping[str, Declaration]
-    asks: bool
-
-    def __init__(self, tools: Iterable[Declaration], *, asks: bool = True) -> None:
-        self.tools = {tool.name: tool for tool in tools}
-        self.asks = asks
 
 
 class Gate:
@@ -76,6 +70,7 @@ class Gate:
         self._engine = engine
         self._toolbox = toolbox
         self._authority = authority
+        self._proposer = Proposer(engine.tenant, toolbox, authority)
         self._holder = this_process()
 
     # --- proposing ----------------------------------------------------------------------------
@@ -91,15 +86,17 @@ class Gate:
         fence: int | None = None,
         answer: str | None = None,
         claim: str = "",
+        plan: Sequence[str] = (),
     ) -> Answer:
         """Take a whole step: freeze, rule on and, where it must be, ask about each call.
 
         `checkpoint` is what the run goes on from, written down in the same transaction; `answer`
-        is the run's last text where there are no calls, `claim` what the model said of the calls.
+        is the run's last text where there are no calls, `claim` what the model said of the calls,
+        `plan` what a turn that plans has planned.
         Raises Conflict(`call_changed`) where the step was proposed before with other calls.
         """
         proposals = [
-            await self._proposal(session, Occurrence(run, step, index), call, claim=claim)
+            await self._proposer.proposal(session, Occurrence(run, step, index), call, claim=claim)
             for index, call in enumerate(calls)
         ]
         return await self._engine.execute(
@@ -112,6 +109,7 @@ class Gate:
                 calls=tuple(proposals),
                 policy_version=self._authority.version,
                 answer=answer,
+                plan=tuple(plan),
             ),
         )
 
@@ -128,7 +126,7 @@ class Gate:
         except (TypeError, ValueError) as error:
             raise InvalidInput("unreadable_edit", f"The arguments are no JSON: {error}.") from error
         proposed = ToolCall(id=call.tool_call_id, name=call.tool, arguments=text)
-        made = await self._proposal(session, call.at, proposed)
+        made = await self._proposer.proposal(session, call.at, proposed)
         if isinstance(made, c.Unsound) or not made.readable:
             detail = made.detail if isinstance(made, c.Unsound) else "they cannot be read"
             raise InvalidInput(
@@ -139,57 +137,20 @@ class Gate:
             )
         return made, _changes(stored.arguments, made.draft.arguments)
 
-    async def _proposal(
-        self, session: str, at: Occurrence, call: ToolCall, *, claim: str = ""
-    ) -> c.Proposal:
-        """Read, validate, freeze and rule on one call, before the transaction (G4)."""
-        tool = self._toolbox.tools.get(call.name)
-        if tool is None:
-            told = wording.unknown_tool(call.name, self._toolbox.tools)
-            return _unsound(at, call, "", "unknown_tool", told)
-        frozen: dict[str, JsonValue] | str
-        key = ""
-        try:
-            frozen = parse_arguments(tool.validate(parse_arguments(call.arguments)))
-            key = call_key(call.name, frozen)
-        except Unreadable:
-            frozen = call.arguments
-        except InvalidArguments as error:
-            return _unsound(at, call, key, "invalid_arguments", str(error))
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # Fails closed: nothing runs.
-            return _unsound(at, call, key, "invalid_arguments", described(error))
-        try:
-            environment = "" if isinstance(frozen, str) else await environment_of(tool, frozen)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # Fails closed: nothing runs.
-            told = wording.unreadable_environment(described(error))
-            return _unsound(at, call, key, "environment_unstable", told)
-        approvers = self._authority.approvers if self._toolbox.asks else ()
-        return c.Sound(
-            draft=Draft(
-                tenant=self._engine.tenant,
-                session=session,
-                at=at,
-                tool_call_id=_digestible(call.id),
-                tool=tool.name,
-                tool_fingerprint=tool.fingerprint,
-                arguments=frozen,
-                scope=tool.scopes,
-                environment=environment,
-                salt=secrets.token_hex(16),
-            ),
-            call_key=key or call_key(call.name, call.arguments),
-            kind=tool.kind,
-            surface=tool.surface,
-            recovery=tool.recovery,
-            approvers=self._authority.approvers,
-            ruling=await rule(tool, frozen, approvers=approvers),
-            display=Display(effect=tool.effect, reversible=tool.reversible, claim=claim),
-        )
-
     # --- running ------------------------------------------------------------------------------
 
-    async def run(self, session: str, at: Occurrence, *, fence: int | None = None) -> Answer:
+    async def run(
+        self,
+        session: str,
+        at: Occurrence,
+        *,
+        fence: int | None = None,
+        body: Body | None = None,
+    ) -> Answer:
         """Take a call through the door, at most once; the answer's state has its outcome.
+
+        `body`, where given, is entered in place of the declared one: a framework's own way to the
+        same tool, with the frozen arguments and the idempotency key.
 
         Where the call may not run after all (its world has changed, its votes have lapsed) the
         state says so. Raises a Refusal where it may not run now, InProgress where another is at
@@ -207,21 +168,58 @@ class Gate:
         assert isinstance(stored.arguments, Mapping), "what cannot be read is never approved"
         if awake() - asked_at > STALE_AFTER.total_seconds():
             await self._still_mine(session, at, intent)
+        if body is not None:
+            tool = replace(tool, body=body)
         outcome = await attempt(tool, stored.arguments, intent.key, call=str(at))
         return await self._conclude(session, intent, _noted(call, changes, outcome))
 
-    async def run_reads(
-        self, session: str, calls: Sequence[Occurrence], *, fence: int | None = None
+    async def delegate(
+        self,
+        session: str,
+        at: Occurrence,
+        *,
+        agent: str,
+        max_steps: int,
+        mode: Mode = "act",
+        fence: int | None = None,
     ) -> Answer:
-        """Run declared reads together, without intents, and record their results at once (G1)."""
-        results = await asyncio.gather(*(self._read(session, at) for at in calls))
+        """Open the run of an agent that is used as a tool, with the frozen message to it.
+
+        The same call opens the same run. Raises a Refusal where it may not be opened now.
+        """
+        call, stored = await self._frozen(session, at)
+        found = stored.arguments.get("message") if isinstance(stored.arguments, Mapping) else None
+        child = c.Child(
+            run=short_id("run", call.digest),
+            agent=agent,
+            message=found if isinstance(found, str) else "",
+            max_steps=max_steps,
+            mode=mode,
+        )
+        return await self._begin(session, call, stored, fence=fence, child=child)
+
+    async def run_reads(
+        self,
+        session: str,
+        calls: Sequence[Occurrence],
+        *,
+        fence: int | None = None,
+        body: Body | None = None,
+    ) -> Answer:
+        """Run declared reads together, without intents, and record their results at once (G1).
+
+        `body`, where given, is entered in place of the declared one.
+        """
+        results = await asyncio.gather(*(self._read(session, at, body) for at in calls))
         first = calls[0]
         return await self._engine.execute(
             session,
             c.RecordReads(run=first.run, step=first.step, fence=fence, results=tuple(results)),
         )
 
-    async def _read(self, session: str, at: Occurrence) -> tuple[int, CallCode, str]:
+    async def _read(
+        self, session: str, at: Occurrence, body: Body | None
+    ) -> tuple[int, CallCode, str]:
         call, stored = await self._frozen(session, at)
         tool = self._toolbox.tools.get(call.tool)
         today = await self._today(session, call, stored)
@@ -229,6 +227,7 @@ class Gate:
             told = wording.interrupted("the tool is declared otherwise now.")
             return at.index, "interrupted", told
         assert isinstance(stored.arguments, Mapping), "what cannot be read is never allowed"
+        tool = tool if body is None else replace(tool, body=body)
         match await attempt(tool, stored.arguments, "", call=str(at)):
             case c.Succeeded(told=told):
                 return at.index, "succeeded", told
@@ -295,9 +294,27 @@ class Gate:
         if not isinstance(text, str):
             text = json.dumps(text, ensure_ascii=False)
         proposed = ToolCall(id=call.tool_call_id, name=call.tool, arguments=text)
-        return await self._proposal(session, call.at, proposed)
+        return await self._proposer.proposal(session, call.at, proposed)
 
-    async def _begin(self, session: str, call: Call, stored: Draft, *, fence: int | None) -> Answer:
+    async def _begin(
+        self,
+        session: str,
+        call: Call,
+        stored: Draft,
+        *,
+        fence: int | None,
+        child: c.Child | None = None,
+    ) -> Answer:
+        today = await self._today(session, call, stored)
+        snapshot = None
+        tool = self._toolbox.tools.get(call.tool)
+        if tool is not None and isinstance(today, c.Sound) and not call.attempts:
+            try:
+                snapshot = await snapshot_of(tool, stored.arguments)
+            except Exception as error:  # noqa: BLE001  # Fails closed: the body is not entered.
+                told = wording.failed(described(error), not_done=True, attempts=1)
+                proposed = ToolCall(id=call.tool_call_id, name=call.tool, arguments="")
+                today = unsound(call.at, proposed, call.call_key, "tool_failed", told)
         return await self._engine.execute(
             session,
             c.Begin(
@@ -305,9 +322,11 @@ class Gate:
                 fence=fence,
                 holder=self._holder,
                 digest=call.digest,
-                today=await self._today(session, call, stored),
+                today=today,
                 eligible=self._authority.eligible(),
                 policy_version=self._authority.version,
+                child=child,
+                snapshot=snapshot,
             ),
         )
 
@@ -362,23 +381,6 @@ def _noted(call: Call, changes: str, outcome: Outcome) -> Outcome:
             return replace(outcome, error=wording.edited(call.edited_by, changes, error))
         case c.Unknown():
             return outcome
-
-
-def _digestible(id_: str) -> str:
-    """Give a provider's call id with what has no UTF-8, and so no digest, written out."""
-    return id_.encode("utf-8", "backslashreplace").decode()
-
-
-def _unsound(at: Occurrence, call: ToolCall, key: str, code: CallCode, detail: str) -> c.Unsound:
-    """Give what is answered at once; a call without a key yet has that of its text."""
-    return c.Unsound(
-        at=at,
-        tool_call_id=_digestible(call.id),
-        tool=call.name,
-        call_key=key or call_key(call.name, call.arguments),
-        code=code,
-        detail=detail,
-    )
 
 
 def _held_against_digest(call: Call, body: str) -> Draft:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 from placet.core.errors import InProgress, ModelTrouble, PlacetError, StoreTrouble
@@ -49,13 +49,13 @@ class Worker:
         self,
         engine: Engine,
         *,
-        resume: Callable[[str], Awaitable[object]],
-        has_agent: Callable[[str], bool],
+        drive: Callable[[RunRow], Awaitable[object]],
+        can_drive: Callable[[RunRow], Awaitable[bool]],
         report: Report,
     ) -> None:
         self._engine = engine
-        self._resume = resume
-        self._has_agent = has_agent
+        self._drive = drive
+        self._can_drive = can_drive
         self._report = report
         self._left_alone: dict[str, float] = {}
         self._searched_at = -SEARCH.total_seconds()
@@ -63,13 +63,13 @@ class Worker:
     async def once(self) -> int:
         """Carry on everything that is due now, until nothing is; give how many runs that were."""
         carried = 0
-        tried: set[str] = set()
+        tried: set[tuple[str, datetime | None]] = set()
         while True:
-            due = [row for row in await self._due() if row.run.id not in tried]
+            due = [row for row in await self._due() if (row.run.id, row.wake_at) not in tried]
             await self._deliver()
             if not due:
                 return carried
-            tried |= {row.run.id for row in due}
+            tried |= {(row.run.id, row.wake_at) for row in due}
             carried += sum(await self._carry_all(due))
 
     async def forever(self, stop: asyncio.Event) -> None:
@@ -139,12 +139,12 @@ class Worker:
 
     async def _carry(self, row: RunRow) -> bool:
         run = row.run
-        if run.kind == "driven" and not self._has_agent(run.agent):
-            self._leave_alone(run.id)
-            self._report("no_agent", run.id, f"this worker does not have the agent {run.agent}")
-            return False
         try:
-            await self._resume(run.id)
+            if not await self._can_drive(row):
+                self._leave_alone(run.id)
+                self._report("no_agent", run.id, f"this worker does not have {run.agent}")
+                return False
+            await self._drive(row)
         except InProgress as busy:
             self._leave_alone(run.id)
             self._report("in_progress", run.id, busy.message)

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from placet.core.codec import NewerValue, decode, instant_of
 from placet.core.commands import Command, Names
 from placet.core.errors import NotFound, StoreTrouble
+from placet.core.records import EntryRow
 from placet.core.state import Call, Request, Run, Session
 from placet.core.values import Occurrence
 from placet.stores.loading import load_named
@@ -34,7 +35,7 @@ from placet.stores.sqlite_opening import (
 )
 from placet.stores.sqlite_rows import SqliteParts, load_base, micros_or_none, text_of
 from placet.stores.sqlite_writer import Writer, closed
-from placet.stores.store import Answer, EntryRow, NoticeRow, Recorded, RequestRow, RunRow
+from placet.stores.store import Answer, NoticeRow, Recorded, RequestRow, RunRow
 
 T = TypeVar("T")
 
@@ -127,9 +128,11 @@ class SqliteStore:
             call = decode(Call, row[0])
             return call, _text(reading, tenant, session, call.action_ref)
 
-    def transcript(self, tenant: str, session: str, run: str) -> Sequence[EntryRow]:
-        """Give a run's entries by (step, index)."""
-        rows = self._rows("transcript", tenant, session, run)
+    def transcript(
+        self, tenant: str, session: str, run: str, *, since: int = 0
+    ) -> Sequence[EntryRow]:
+        """Give a run's entries from step `since` on, by (step, index)."""
+        rows = self._rows("transcript", tenant, session, run, since)
         with placet_errors(self.path):
             return [
                 EntryRow(run=run, step=step, index=index, kind=kind, body=text_of(body))

@@ -77,13 +77,19 @@ def load_base(
     row = connection.execute(SQL["session"], key).fetchone()
     if row is None:
         return None
-    seq, salt, surfaces, head = row
+    seq, salt, surfaces, head, ended = row
     active = [
         (decode(Run, value), wake) for value, wake in connection.execute(SQL["active_runs"], key)
     ]
     state = load_open(
         Session(
-            tenant=tenant, id=session, salt=salt, now=now, seq=seq, surfaces=json.loads(surfaces)
+            tenant=tenant,
+            id=session,
+            salt=salt,
+            now=now,
+            seq=seq,
+            ended=bool(ended),
+            surfaces=json.loads(surfaces),
         ),
         runs=[run for run, _ in active],
         calls=[decode(Call, value) for (value,) in connection.execute(SQL["open_calls"], key)],
@@ -293,9 +299,9 @@ def _write_session(
     after, hash_ = change.after, bytes.fromhex(head)
     surfaces = json.dumps(dict(after.surfaces), separators=(",", ":"))
     if change.base.stored:
-        connection.execute(SQL["update_session"], (after.seq, surfaces, hash_, *key))
+        connection.execute(SQL["update_session"], (after.seq, surfaces, hash_, after.ended, *key))
     else:
-        row = (after.seq, surfaces, hash_, after.salt, *key)
+        row = (after.seq, surfaces, hash_, after.ended, after.salt, *key)
         connection.execute(SQL["insert_session"], row)
 
 

@@ -25,7 +25,7 @@ from typing import Protocol
 
 from placet.core.commands import Command, Names
 from placet.core.events import Event
-from placet.core.records import EntryKind, NoticeKind
+from placet.core.records import EntryRow, NoticeKind
 from placet.core.state import Call, Request, Run, Session
 from placet.core.values import Occurrence
 
@@ -59,17 +59,6 @@ class RequestRow:
     tenant: str
     session: str
     request: Request
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryRow:
-    """A transcript entry with its text."""
-
-    run: str
-    step: int
-    index: int
-    kind: EntryKind
-    body: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +109,10 @@ class Store(Protocol):
         """Give a call, open or not, and the action's text; None: no such call. Raises NotFound."""
         ...
 
-    def transcript(self, tenant: str, session: str, run: str) -> Sequence[EntryRow]:
-        """Give a run's entries by (step, index)."""
+    def transcript(
+        self, tenant: str, session: str, run: str, *, since: int = 0
+    ) -> Sequence[EntryRow]:
+        """Give a run's entries from step `since` on, by (step, index)."""
         ...
 
     def find_request(self, tenant: str, request: str) -> RequestRow | None:

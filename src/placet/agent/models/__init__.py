@@ -6,9 +6,13 @@ the harness does the first three and the gate the last.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 from placet.agent.messages import ModelRequest, ModelTurn
+
+OnText: TypeAlias = Callable[[str], None]
+"""Told of each piece of a turn's visible text as it comes, on the event loop of the request."""
 
 
 class ModelClient(Protocol):
@@ -19,15 +23,24 @@ class ModelClient(Protocol):
     - Calls come back in the order proposed, with the model's own text as arguments, readable or
       not. Their ids are not empty and are distinct within the answer; an id that an earlier step
       used is left as it is. An unknown tool's name is passed on: the gate answers it.
+    - A call that was cut off never reads as a whole one: its arguments stay unreadable (G4).
+    - What a provider must be given back as it came is in the message's `provider_content`, and goes
+      back to that provider; every other client goes by text and calls.
+    - `on_text` only watches. The turn is the same with it and without, and it is given as text, in
+      pieces, what becomes the message's text. Nothing that it raises reaches the turn: it is not
+      called again, and the turn goes on. After a `ModelTrouble`, what it was told counts for
+      nothing: the next try begins anew. The harness passes it only where somebody watches, so a
+      client that does not know it serves everybody else.
     - Each failure is a `ModelTrouble` with one of these codes, and nothing else is raised save
-      `InvalidInput` for a request that `check_request` refuses, and cancellation:
+      cancellation and `InvalidInput`, for a request that `check_request` refuses or that leaves
+      the model nothing to answer:
 
       | code | retryable | means |
       |---|---|---|
       | `model_rate_limited` | yes | too many requests; `ids["retry_after_seconds"]` where known |
-      | `model_unavailable` | yes | the server failed, or could not be reached |
+      | `model_unavailable` | yes | the server failed, broke off, or could not be reached |
       | `model_timeout` | yes | no whole answer within the time limit |
-      | `model_malformed` | yes | an answer came that is none |
+      | `model_malformed` | yes | an answer came that is none, or only the beginning of one |
       | `model_refused` | no | the server will not take this request: key, name, size |
 
     - A client tries once. Whether to try again, and when, is the runtime's to say.
@@ -37,7 +50,7 @@ class ModelClient(Protocol):
     name: str
     """Names the model in records and errors."""
 
-    async def complete(self, request: ModelRequest) -> ModelTurn:
+    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelTurn:
         """Ask the model for its next message."""
         ...
 
@@ -46,4 +59,4 @@ class ModelClient(Protocol):
         ...
 
 
-__all__ = ["ModelClient"]
+__all__ = ["ModelClient", "OnText"]

@@ -9,16 +9,11 @@ is held while a run waits (D1), and any event loop may use the client.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import json
 import os
-import re
-import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
-from functools import cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from placet.agent.messages import (
     AssistantMessage,
@@ -33,24 +28,32 @@ from placet.agent.messages import (
     check_request,
     distinct_ids,
 )
-from placet.agent.models.raw_json import encodable, parse, text_of
-from placet.core.errors import InvalidSetting, ModelTrouble
+from placet.agent.models import OnText
+from placet.agent.models.connection import tls
+from placet.agent.models.mending import UNBEGUN, wire_name, wire_text
+from placet.agent.models.openai_stream import ChatFold, content_text
+from placet.agent.models.raw_json import count, encodable, text_of
+from placet.agent.models.settings import (
+    DEFAULT_TIMEOUT,
+    NO_KEY,
+    checked_extra_body,
+    checked_key,
+    checked_model,
+    checked_timeout,
+    checked_url,
+    need_package,
+)
+from placet.agent.models.streaming import TextWatcher, read_body
+from placet.agent.models.troubles import MAX_MESSAGE, Troubles, with_message
 
 if TYPE_CHECKING:
     import openai
 
-DEFAULT_TIMEOUT = timedelta(minutes=5)
-"""How long one whole answer may take, from the first byte sent to the last received."""
+# A stream says what it cost only where it is asked to, and not every server heeds that.
+_STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 
-MAX_MESSAGE = 300
-"""How many characters a trouble's message has at most, the server's own words included."""
-
-# A server that needs no key is still sent one, since the official package will not go without.
-_NO_KEY = "none"
-
-# What OpenAI lets a tool's name be. A model may invent another, and it goes back in the history.
-_NAME_LIMIT = 64
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+# After these the last call may have been cut off.
+_CUT_OFF = frozenset({"length", "content_filter"})
 
 
 class OpenAIModel:
@@ -77,35 +80,33 @@ class OpenAIModel:
         extra_body: Mapping[str, object] | None = None,
         send_reasoning: bool = False,
     ) -> None:
-        if importlib.util.find_spec("openai") is None:
-            raise InvalidSetting(
-                "extra_missing",
-                "OpenAIModel needs the package 'openai', which is not installed.",
-                hint="Install it with: pip install 'placet[openai]'",
-            )
-        if not model:
-            raise InvalidSetting("setting_invalid", "The setting 'model' is empty.")
-        if timeout <= timedelta(0):
-            raise InvalidSetting("setting_invalid", "The setting 'timeout' is not positive.")
-        self.name = model
-        self._base_url = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL"))
-        self._api_key = _checked_key(api_key or os.environ.get("OPENAI_API_KEY"))
-        self._timeout_seconds = timeout.total_seconds()
-        self._extra_body = dict(extra_body or {})
+        need_package("openai", client="OpenAIModel")
+        self.name = checked_model(model)
+        self._troubles = Troubles(
+            model=model,
+            base_url=checked_url(
+                base_url or os.environ.get("OPENAI_BASE_URL"), example="https://api.example.com/v1"
+            ),
+            api_key=checked_key(api_key or os.environ.get("OPENAI_API_KEY")),
+            key_variable="OPENAI_API_KEY",
+            address="ends in /v1",
+            timeout_seconds=checked_timeout(timeout),
+        )
+        self._extra_body = checked_extra_body(extra_body)
         self._send_reasoning = send_reasoning
 
-    async def complete(self, request: ModelRequest) -> ModelTurn:
+    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelTurn:
         """Ask the server for the next message, once; see `ModelClient` for what is raised."""
         check_request(request)
-        content = await self._post(self._body(request))
+        watcher = TextWatcher(on_text)
+        fold = ChatFold(watcher, self._troubles) if on_text is not None else None
         try:
-            body = parse(content)
-        except (ValueError, RecursionError) as error:
-            raise self._malformed("The answer is no JSON") from error
-        try:
-            return self._turn(body, step=request.assistant_count)
+            body = await self._post(self._body(request), fold)
+            turn = self._turn(body, step=request.assistant_count)
         except RecursionError as error:
-            raise self._malformed("The answer is nested too deeply") from error
+            raise self._troubles.malformed("The answer is nested too deeply") from error
+        watcher.finish(turn.message.text)
+        return turn
 
     async def close(self) -> None:
         """Hold nothing between requests, so let go of nothing."""
@@ -139,65 +140,58 @@ class OpenAIModel:
                     wire["reasoning_content"] = encodable(message.reasoning)
                 return wire
 
-    async def _post(self, body: dict[str, Any]) -> bytes:
-        if not self._api_key and not self._base_url:
-            raise ModelTrouble(
-                "model_refused",
-                f"There is no key for model {self.name!r}.",
-                hint="Set OPENAI_API_KEY, or give api_key, or the base_url of your own server.",
-                retryable=False,
-                model=self.name,
-            )
+    async def _post(self, body: dict[str, Any], fold: ChatFold | None) -> object:
+        if not self._troubles.api_key and not self._troubles.base_url:
+            raise self._troubles.no_key()
         import openai
 
-        try:
-            async with asyncio.timeout(self._timeout_seconds), self._client() as client:
-                answer = await client.chat.completions.with_raw_response.create(
+        if fold is not None:
+            body = {**body, **_STREAMED}
+        with self._troubles.translated(openai, mishap=openai.OpenAIError):
+            async with (
+                asyncio.timeout(self._troubles.timeout_seconds),
+                self._client() as client,
+                client.chat.completions.with_streaming_response.create(
                     **body, extra_body=self._extra_body or None
-                )
-                content: bytes = answer.http_response.content
-                return content
-        except (TimeoutError, openai.APITimeoutError) as error:
-            raise self._timed_out() from error
-        except openai.APIStatusError as error:
-            raise self._status_trouble(error) from error
-        except openai.APIConnectionError as error:
-            raise self._unavailable(f"The connection failed: {error.__cause__ or error}") from error
-        except openai.OpenAIError as error:
-            raise self._malformed(str(error)) from error
+                ) as response,
+            ):
+                return await read_body(response, fold, troubles=self._troubles)
 
     def _client(self) -> openai.AsyncOpenAI:
         import openai
 
         return openai.AsyncOpenAI(
-            api_key=self._api_key or _NO_KEY,
-            base_url=self._base_url,
-            timeout=self._timeout_seconds,
+            api_key=self._troubles.api_key or NO_KEY,
+            base_url=self._troubles.base_url,
+            timeout=self._troubles.timeout_seconds,
             max_retries=0,
-            http_client=openai.DefaultAsyncHttpxClient(verify=_tls()),
+            http_client=openai.DefaultAsyncHttpxClient(verify=tls()),
         )
 
     # From the server.
 
     def _turn(self, body: object, *, step: int) -> ModelTurn:
         if not isinstance(body, dict):
-            raise self._malformed("The answer is no JSON object")
+            raise self._troubles.malformed("The answer is no JSON object")
         choices = body.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         message = choice.get("message") if isinstance(choice, dict) else None
         if not isinstance(choice, dict) or not isinstance(message, dict):
-            raise self._malformed(_with_message("The answer holds no choice", body))
+            raise self._troubles.malformed(with_message("The answer holds no choice", body))
         finish = choice.get("finish_reason")
         if finish == "error":
-            raise self._unavailable(_with_message("The server gave up midway", choice))
+            raise self._troubles.unavailable(with_message("The server gave up midway", choice))
         refusal = message.get("refusal")
         refused = isinstance(refusal, str) and bool(refusal)
-        text = self._text(message.get("content"))
+        text = content_text(message.get("content"))
+        if text is None:
+            raise self._troubles.malformed("The message's content is no text")
         if refused and not text:
-            text = encodable(str(refusal))
+            text = str(refusal)
+        calls = self._calls(message.get("tool_calls"), cut_off=finish in _CUT_OFF)
         made = AssistantMessage(
-            text=text,
-            calls=distinct_ids(self._calls(message.get("tool_calls")), step=step),
+            text=encodable(text),
+            calls=distinct_ids(calls, step=step),
             reasoning=_reasoning(message),
         )
         model = body.get("model")
@@ -208,32 +202,25 @@ class OpenAIModel:
             finish="refusal" if refused else encodable(finish) if isinstance(finish, str) else "",
         )
 
-    def _text(self, content: object) -> str:
-        if content is None:
-            return ""
-        if isinstance(content, str):
-            return encodable(content)
-        # Some servers give a list of parts; what is no text (thinking, say) is not for the reader.
-        if isinstance(content, list):
-            texts = [part.get("text") for part in content if isinstance(part, dict)]
-            return encodable("".join(text for text in texts if isinstance(text, str)))
-        raise self._malformed("The message's content is no text")
-
-    def _calls(self, value: object) -> list[RawCall]:
+    def _calls(self, value: object, *, cut_off: bool) -> Sequence[RawCall]:
         if value is None:
             return []
         if not isinstance(value, list):
-            raise self._malformed("The message's tool calls are no list")
-        return [self._call(item) for item in value]
+            raise self._troubles.malformed("The message's tool calls are no list")
+        made = [self._call(item) for item in value]
+        if cut_off and made and not made[-1].arguments.strip():
+            # No arguments at all would read as a call that needs none.
+            made[-1] = replace(made[-1], arguments=UNBEGUN)
+        return made
 
     def _call(self, item: object) -> RawCall:
         function = item.get("function") if isinstance(item, dict) else None
         name = function.get("name") if isinstance(function, dict) else None
         # A call that names no tool can be answered by nobody, and sent back to no server.
         if not isinstance(item, dict) or not isinstance(function, dict):
-            raise self._malformed("A tool call holds no function")
+            raise self._troubles.malformed("A tool call holds no function")
         if not isinstance(name, str) or not name:
-            raise self._malformed("A tool call names no tool")
+            raise self._troubles.malformed("A tool call names no tool")
         given, call_id = function.get("arguments"), item.get("id")
         if isinstance(given, str):
             arguments = given
@@ -244,114 +231,6 @@ class OpenAIModel:
             name=encodable(name),
             arguments=encodable(arguments),
         )
-
-    # Troubles.
-
-    def _shown(self, what: str) -> str:
-        # The key goes before the text is cut, or a part of it could stay.
-        return _short(what.replace(self._api_key, "***") if self._api_key else what)
-
-    def _malformed(self, what: str) -> ModelTrouble:
-        return ModelTrouble(
-            "model_malformed",
-            f"{self._shown(what)}.",
-            hint="The same request may be answered properly if it is sent again.",
-            retryable=True,
-            model=self.name,
-        )
-
-    def _unavailable(self, what: str, **ids: str) -> ModelTrouble:
-        where = f" at {self._base_url}" if self._base_url else ""
-        return ModelTrouble(
-            "model_unavailable",
-            f"{self._shown(what)}.",
-            hint=f"See whether the model's server{where} is up; the run can be resumed then.",
-            retryable=True,
-            model=self.name,
-            **ids,
-        )
-
-    def _timed_out(self) -> ModelTrouble:
-        return ModelTrouble(
-            "model_timeout",
-            f"The server gave no whole answer in {self._timeout_seconds:g} seconds.",
-            hint="Give a longer timeout if answers of this model take so long.",
-            retryable=True,
-            model=self.name,
-        )
-
-    def _status_trouble(self, error: openai.APIStatusError) -> ModelTrouble:
-        status = error.status_code
-        said = _server_message({"error": error.body}) or error.message
-        what = self._shown(f"The server answered {status}: {said}")
-        if status == 429:
-            wait = _retry_after_seconds(error.response.headers)
-            return ModelTrouble(
-                "model_rate_limited",
-                what,
-                hint="Wait before trying again; where a quota is used up, raise it first.",
-                retryable=True,
-                model=self.name,
-                status="429",
-                **({"retry_after_seconds": wait} if wait else {}),
-            )
-        if status >= 500 or status in (409, 425):
-            return self._unavailable(what, status=str(status))
-        if status == 408:
-            return self._timed_out()
-        return ModelTrouble(
-            "model_refused",
-            what,
-            hint=_REFUSED_HINTS.get(status, _REFUSED_HINTS[400]),
-            retryable=False,
-            model=self.name,
-            status=str(status),
-        )
-
-
-_REFUSED_HINTS = {
-    400: "The request does not suit this model: see its tools, its length and extra_body.",
-    401: "See whether the key (api_key or OPENAI_API_KEY) is right for this server.",
-    403: "The key may not use this model; use another key or another model.",
-    404: "See whether the model's name and base_url (which mostly ends in /v1) are right.",
-    413: "The request is too large for this server.",
-}
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    # Reading the certificates takes some 30 ms, which is too much for every request.
-    import httpx2
-
-    return httpx2.create_ssl_context()
-
-
-def _checked_url(base_url: str | None) -> str | None:
-    if not base_url:
-        return None
-    try:
-        parts = urlsplit(base_url)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        sound = False
-    if not sound:
-        raise InvalidSetting(
-            "setting_invalid",
-            f"The setting 'base_url' is no address: {base_url!r}.",
-            hint="Give one such as https://api.example.com/v1.",
-        )
-    return base_url
-
-
-def _checked_key(api_key: str | None) -> str | None:
-    key = (api_key or "").strip()
-    if not all("!" <= character <= "~" for character in key):
-        raise InvalidSetting(
-            "setting_invalid",
-            "The setting 'api_key' holds characters that no key has.",
-            hint="It may have been copied with a line break or a quotation mark.",
-        )
-    return key or None
 
 
 def _wire_tool(tool: ToolSchema) -> dict[str, object]:
@@ -364,21 +243,9 @@ def _wire_tool(tool: ToolSchema) -> dict[str, object]:
 
 
 def _wire_call(call: RawCall) -> dict[str, object]:
-    # The history must be acceptable to the server whatever the model once said, or the run is lost:
     # OpenAI checks names, and servers that template the history parse the arguments.
-    name = _NOT_IN_NAMES.sub("_", call.name)[:_NAME_LIMIT]
-    function = {"name": name, "arguments": _wire_arguments(call.arguments)}
+    function = {"name": wire_name(call.name), "arguments": wire_text(call.arguments)}
     return {"id": call.id, "type": "function", "function": function}
-
-
-def _wire_arguments(arguments: str) -> str:
-    try:
-        readable = isinstance(json.loads(arguments), dict)
-    except (ValueError, RecursionError):
-        readable = False
-    if readable:
-        return arguments
-    return json.dumps({"unreadable_arguments": arguments}) if arguments.strip() else "{}"
 
 
 def _reasoning(message: Mapping[str, object]) -> str:
@@ -391,36 +258,16 @@ def _reasoning(message: Mapping[str, object]) -> str:
 
 def _usage(value: object) -> Usage:
     counts = value if isinstance(value, dict) else {}
+    details = counts.get("prompt_tokens_details")
+    details = details if isinstance(details, dict) else {}
     return Usage(
-        input_tokens=_count(counts.get("prompt_tokens")),
-        output_tokens=_count(counts.get("completion_tokens")),
+        input_tokens=count(counts.get("prompt_tokens")),
+        output_tokens=count(counts.get("completion_tokens")),
+        # DeepSeek has its own word for what its cache held.
+        cached_input_tokens=count(details.get("cached_tokens"))
+        or count(counts.get("prompt_cache_hit_tokens")),
+        cache_creation_input_tokens=count(details.get("cache_write_tokens")),
     )
 
 
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def _server_message(body: Mapping[str, object]) -> str:
-    error = body.get("error")
-    inner = error.get("error", error) if isinstance(error, dict) else error
-    said = inner.get("message") if isinstance(inner, dict) else inner
-    return said if isinstance(said, str) else ""
-
-
-def _with_message(what: str, body: Mapping[str, object]) -> str:
-    said = _server_message(body)
-    return f"{what}: {said}" if said else what
-
-
-def _short(text: str) -> str:
-    line = " ".join(encodable(text).split()).rstrip(".")
-    visible = "".join(character if character.isprintable() else "?" for character in line)
-    if len(visible) <= MAX_MESSAGE:
-        return visible
-    return visible[: MAX_MESSAGE - 1] + "…"
-
-
-def _retry_after_seconds(headers: Mapping[str, str]) -> str:
-    value = headers.get("retry-after", "").strip()
-    return value if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value) else ""
+__all__ = ["DEFAULT_TIMEOUT", "MAX_MESSAGE", "OpenAIModel"]

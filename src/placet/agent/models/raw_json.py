@@ -8,6 +8,7 @@ unreadable (G4), and a plain parser would have mended it in silence.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 
 class _Object(dict[str, object]):
@@ -34,7 +35,7 @@ def _number(text: str) -> _Number:
     return made
 
 
-def parse(content: bytes) -> object:
+def parse(content: bytes | str) -> object:
     """Parse a body. Raises `ValueError` or `RecursionError` where it is no JSON we can hold."""
     parsed: object = json.loads(content, object_pairs_hook=_object, parse_float=_number)
     return parsed
@@ -58,3 +59,35 @@ def encodable(text: str) -> str:
     still finds it.
     """
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def storable(value: object) -> str:
+    """Give the JSON text of a parsed value in a form that a transcript and any parser can hold.
+
+    Raises `ValueError` for a number that is none.
+    """
+    return json.dumps(_encodable(value), ensure_ascii=False, allow_nan=False)
+
+
+def joined(pieces: Iterable[str]) -> str:
+    """Put together a text that came in pieces, also where a pair of surrogates was cut in two.
+
+    A server that counts in UTF-16, as JavaScript does, may cut a character so.
+    """
+    text = "".join(pieces)
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def _encodable(value: object) -> object:
+    if isinstance(value, dict):
+        return {encodable(key): _encodable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_encodable(item) for item in value]
+    return encodable(value) if isinstance(value, str) else value
+
+
+def count(value: object) -> int:
+    """Give a count that a server told, or zero where it told none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -21,9 +21,14 @@ from placet.agent.messages import (
     check_request,
     distinct_ids,
 )
+from placet.agent.models import OnText
+from placet.agent.models.streaming import TextWatcher
 from placet.core.errors import InvalidDeclaration, ModelTrouble
 
 Reply: TypeAlias = ModelTurn | AssistantMessage
+#: In how many pieces a text is told of, where somebody watches.
+PIECES = 3
+
 Script: TypeAlias = Callable[[ModelRequest], Reply] | Sequence[Reply]
 
 
@@ -40,7 +45,7 @@ class ScriptedModel:
         self.name = name
         self._script = script
 
-    async def complete(self, request: ModelRequest) -> ModelTurn:
+    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelTurn:
         """Give the reply of this position; past the end, `ModelTrouble` (`script_ended`)."""
         check_request(request)
         reply = self._pick(request)
@@ -53,6 +58,7 @@ class ScriptedModel:
                 f"The script of model {self.name!r} gave a {type(reply).__name__}.",
                 hint="Give what `say`, `call` or `calls` make, or a ModelTurn.",
             )
+        _tell(reply.message.text, TextWatcher(on_text))
         ids = distinct_ids(reply.message.calls, step=request.assistant_count)
         return replace(reply, message=replace(reply.message, calls=ids))
 
@@ -73,6 +79,13 @@ class ScriptedModel:
             retryable=False,
             model=self.name,
         )
+
+
+def _tell(text: str, watcher: TextWatcher) -> None:
+    size = max(1, -(-len(text) // PIECES))
+    for start in range(0, len(text), size):
+        watcher.tell(text[start : start + size])
+    watcher.finish(text)
 
 
 def say(text: str, *, reasoning: str = "") -> AssistantMessage:

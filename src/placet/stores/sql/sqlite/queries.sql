@@ -1,6 +1,6 @@
 -- name: session
 -- One session's own row.
-SELECT seq, salt, surfaces, head FROM sessions WHERE tenant = ? AND id = ?;
+SELECT seq, salt, surfaces, head, ended FROM sessions WHERE tenant = ? AND id = ?;
 
 -- name: active_runs
 -- What has not ended in a session.
@@ -48,11 +48,11 @@ WHERE tenant = ? AND session = ? AND seq BETWEEN ? AND ? ORDER BY seq;
 
 -- name: insert_session
 -- A new session.
-INSERT INTO sessions (seq, surfaces, head, salt, tenant, id) VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO sessions (seq, surfaces, head, ended, salt, tenant, id) VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_session
 -- What every event changes in a session.
-UPDATE sessions SET seq = ?, surfaces = ?, head = ? WHERE tenant = ? AND id = ?;
+UPDATE sessions SET seq = ?, surfaces = ?, head = ?, ended = ? WHERE tenant = ? AND id = ?;
 
 -- name: insert_event
 -- One event at the end of the log.
@@ -146,10 +146,10 @@ ON CONFLICT DO UPDATE SET value = excluded.value;
 SELECT body FROM payloads WHERE tenant = ? AND session = ? AND ref = ?;
 
 -- name: transcript
--- A run's transcript with its texts.
+-- A run's transcript from a step on, with its texts.
 SELECT t.step, t.place, t.kind, p.body FROM transcript AS t
 JOIN payloads AS p ON p.tenant = t.tenant AND p.session = t.session AND p.ref = t.ref
-WHERE t.tenant = ? AND t.session = ? AND t.run = ? ORDER BY t.step, t.place;
+WHERE t.tenant = ? AND t.session = ? AND t.run = ? AND t.step >= ? ORDER BY t.step, t.place;
 
 -- name: find_request
 -- A request of a tenant, in whatever session.

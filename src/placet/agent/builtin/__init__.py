@@ -1,0 +1,1 @@
+"""The built-in tools `read`, `write`, `edit` and `bash`; `placet.Workspace` gives them."""

@@ -1,0 +1,232 @@
+"""Hosting: the runs of a framework whose own loop drives them, through the gate's two verbs.
+
+Theory of operation. The framework keeps its own state, and may run any part of it again; so
+whatever is said here twice is the same. A step is named by the framework's own name for it, and
+proposing it again gives the same occurrences. `carry_out` takes a call through the gate at most
+once: whoever comes second gets the outcome that is on record, or waits for the attempt that is
+under way, here or in another process. It never waits for people: then it says who must act, and
+the framework suspends itself, in its own way. Nothing is held while it does (D1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from placet.core import commands as c
+from placet.core import work as w
+from placet.core.errors import Closed, Conflict, NotFound, Refusal
+from placet.core.state import (
+    Asking,
+    Call,
+    CallOver,
+    Executing,
+    Lost,
+    Open,
+    RetryDue,
+    RunOver,
+    Session,
+    Unsettled,
+)
+from placet.core.values import CallCode, Occurrence
+from placet.runtime.declarations import Body
+from placet.runtime.engine import Engine
+from placet.runtime.gate import LASTING_REFUSALS, Gate
+from placet.runtime.processes import is_gone
+from placet.runtime.proposing import ToolCall
+
+#: How often the outcome of an attempt that is under way elsewhere is looked for.
+LOOK_AGAIN = timedelta(milliseconds=50)
+
+#: How often a refusal that another's change explains is looked at again before it is passed on.
+MOST_REFUSALS = 200
+
+#: How long a call waits for an approved one that goes before it, and that nobody carries out.
+HELD_LASTS = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """The call has its one result: `code` says of what kind, `told` is what the model reads."""
+
+    code: CallCode
+    told: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Others must act first: people, on these requests; or `held_by` must be carried out (G8)."""
+
+    requests: tuple[str, ...]
+    held_by: str = ""
+
+
+class Hosting:
+    """The runs of one framework's agent."""
+
+    def __init__(self, engine: Engine, gate: Gate, *, agent: str) -> None:
+        self._engine = engine
+        self._gate = gate
+        self._agent = agent
+
+    async def begin(self, session: str, run: str, message: str, *, requester: str) -> None:
+        """Begin a run, or find it as it is.
+
+        The session's run before it is over if nothing of it is open, and is superseded if it
+        waits. Raises InProgress where an effect of it is under way, and Closed where the session
+        was ended.
+        """
+        await self._finish_idle(session, but=run)
+        await self._engine.execute(
+            session,
+            c.StartRun(
+                run=run,
+                agent=self._agent,
+                requester=requester,
+                message=message,
+                kind="hosted",
+                supersede=True,
+            ),
+        )
+
+    async def _finish_idle(self, session: str, *, but: str) -> None:
+        try:
+            state = await self._engine.session(session, c.Names(runs=(but,)))
+        except NotFound:
+            return
+        if but in state.runs:
+            return
+        for run in state.runs.values():
+            idle = not any(call.open for call in state.calls.values() if call.at.run == run.id)
+            if run.kind == "hosted" and idle and not isinstance(run.state, RunOver):
+                await self.end(session, run.id)
+
+    async def end(self, session: str, run: str) -> None:
+        """End a run of which nothing is open; one that is over already stays as it is."""
+        try:
+            await self._engine.execute(session, c.FinishRun(run=run, fence=None, stop="final"))
+        except (Closed, Conflict):
+            return
+
+    async def propose(
+        self,
+        session: str,
+        run: str,
+        reference: str,
+        calls: Sequence[ToolCall],
+        *,
+        checkpoint: str,
+        claim: str = "",
+    ) -> tuple[Occurrence, ...]:
+        """Take a whole step in one transaction, and give its calls' occurrences in their order.
+
+        `reference` is the framework's own name of the step: the same one again is the same step.
+        `checkpoint` says, in the framework's words, where its state is. Raises
+        Conflict(`call_changed`) where the step was proposed with other calls.
+        """
+        step = await self._step(session, run, reference)
+        entry = json.dumps({"reference": reference, "checkpoint": checkpoint}, ensure_ascii=False)
+        await self._gate.propose(session, run, step, calls, checkpoint=entry, claim=claim)
+        return tuple(Occurrence(run, step, index) for index in range(len(calls)))
+
+    async def _step(self, session: str, run: str, reference: str) -> int:
+        """Find the step that a reference stands for, or the number of the next one."""
+        rows = await self._engine.read(
+            self._engine.store.transcript, self._engine.tenant, session, run, since=1
+        )
+        turns = [row for row in rows if row.kind == "turn"]
+        for row in turns:
+            if json.loads(row.body).get("reference") == reference:
+                return row.step
+        return max((row.step for row in turns), default=0) + 1
+
+    async def checkpoint(self, session: str, run: str) -> str:
+        """Give the checkpoint of the run's last step; raises NotFound where it has none."""
+        rows = await self._engine.read(
+            self._engine.store.transcript, self._engine.tenant, session, run, since=1
+        )
+        turns = [row for row in rows if row.kind == "turn"]
+        if not turns:
+            raise NotFound("no_checkpoint", "The run has no step yet.", run_id=run)
+        found: str = json.loads(turns[-1].body)["checkpoint"]
+        return found
+
+    async def carry_out(
+        self, session: str, at: Occurrence, *, body: Body | None = None
+    ) -> Answered | Waiting:
+        """Take a call to its one result, at most once, or say which people must act first.
+
+        `body` is entered in place of the declared one. An attempt that is under way elsewhere is
+        waited for; one whose process is gone is recovered (D4).
+        """
+        refusals, looks = 0, 0
+        while True:
+            state = await self._state(session, at)
+            call = state.calls.get(at)
+            if call is None:
+                raise NotFound("call_not_found", "There is no such call here.", call=str(at))
+            if isinstance(call.state, CallOver):
+                told = await self._engine.payload(session, call.state.told_ref)
+                return Answered(code=call.state.code, told=told)
+            if (waiting := _waits_for_people(state, call)) is not None:
+                return waiting
+            try:
+                if await self._go_on(session, state, call, body):
+                    continue
+            except Refusal as refusal:  # Mostly, another process changed the session meanwhile.
+                refusals += 1
+                if refusals > MOST_REFUSALS or refusal.code in LASTING_REFUSALS:
+                    raise
+            by = w.held_by(state, call)
+            looks = looks + 1 if by in state.requests else 0
+            if by is not None and looks * LOOK_AGAIN > HELD_LASTS:
+                return Waiting(requests=(), held_by=by)
+            await asyncio.sleep(LOOK_AGAIN.total_seconds())
+
+    async def _state(self, session: str, at: Occurrence) -> Session:
+        return await self._engine.session(session, c.Names(steps=((at.run, at.step),)))
+
+    async def _go_on(self, session: str, state: Session, call: Call, body: Body | None) -> bool:
+        """Do the next thing that the call needs; answer False where it is another's to do."""
+        if w.due_requests(state):
+            await self._engine.execute(session, c.Expire(run=call.at.run))
+            return True
+        match call.state:
+            case Executing(holder=holder, until=until):
+                if state.now < until and not is_gone(holder):
+                    return False
+                await self._gate.recover(session, call.at)
+            case Lost():
+                await self._gate.probe(session, call.at)
+            case RetryDue(again_at=again_at) if state.now < again_at:
+                return False
+            case _ if call.kind == "read":
+                await self._gate.run_reads(session, (call.at,), body=body)
+            case _ if w.held_by(state, call) is not None:
+                return False
+            case _:
+                await self._gate.run(session, call.at, body=body)
+        return True
+
+    async def taken(self, session: str, run: str) -> None:
+        """Note that the framework has gone on with the results that the run has so far."""
+        state = await self._engine.session(session, c.Names(runs=(run,)))
+        if run in state.runs:
+            await self._engine.execute(session, c.TakeResults(run=run, step=state.runs[run].step))
+
+
+def _waits_for_people(state: Session, call: Call) -> Waiting | None:
+    """Name the requests that people must act on before the call can go on, if there are any."""
+    if w.due_requests(state):
+        return None
+    if isinstance(call.state, (Asking, Unsettled)):
+        request = state.requests[call.state.request]
+        if isinstance(request.state, Open):
+            return Waiting(requests=(request.id,))
+    by = None if call.kind == "read" else w.held_by(state, call)
+    if by is None or by not in state.requests or not isinstance(state.requests[by].state, Open):
+        return None
+    return Waiting(requests=(by,), held_by=by)

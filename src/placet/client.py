@@ -6,11 +6,14 @@ loop. Every async method has a blocking twin, `..._sync`, through one portal.
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Self
+from datetime import timedelta
+from typing import Any, Literal, Self, TypeVar, Unpack, get_args
 
 from placet.agent.agent import Agent
+from placet.agent.tools import ToolOptions
 from placet.agent.watching import Watcher, Watching
 from placet.core import commands as c
 from placet.core import wording
@@ -21,6 +24,7 @@ from placet.core.state import RunOver
 from placet.core.values import Mode, Principal
 from placet.core.work import Wait, next_work
 from placet.driving import Driving
+from placet.guarding import Guarded, Terms
 from placet.opening import open_store
 from placet.people import People
 from placet.portal import blocking
@@ -36,6 +40,9 @@ from placet.stores.store import RequestRow, RunRow, Store
 MAIN_SESSION = "main"
 
 Decision = Literal["approve", "reject", "edit"]
+
+
+R = TypeVar("R")
 
 
 class NoApproverWarning(UserWarning):
@@ -116,14 +123,17 @@ class Placet:
         tools may ask and nobody may decide (G1).
         """
         self._driving.add(agent)
-        if agent.may_ask and (not self._authority.approvers or agent.ask == "never"):
-            message = (
-                f"Agent {agent.name} has tools that may ask, and nobody may decide: name an"
-                " approver in the settings, or let its tools declare approval='never'."
-            )
-            if self._require_approver:
-                raise InvalidDeclaration("no_approver", message)
-            warnings.warn(message, NoApproverWarning, stacklevel=2)
+        if agent.asks_in_vain(anybody=bool(self._authority.approvers)):
+            self._nobody_may_decide(f"Agent {agent.name} has tools that may ask")
+
+    def _nobody_may_decide(self, who: str) -> None:
+        message = (
+            f"{who}, and nobody may decide: name an approver in the settings, or declare"
+            " approval='never'."
+        )
+        if self._require_approver:
+            raise InvalidDeclaration("no_approver", message)
+        warnings.warn(message, NoApproverWarning, stacklevel=3)
 
     # --- runs ---------------------------------------------------------------------------------
 
@@ -150,6 +160,12 @@ class Placet:
         """
         refuse_inside_tool()
         refuse_command(message)
+        if mode is not None and mode not in get_args(Mode):
+            raise InvalidInput(
+                "invalid_mode",
+                f"There is no mode {mode!r}.",
+                hint=f"The modes are {', '.join(get_args(Mode))}.",
+            )
         found = self._agent(agent)
         name = run_id or new_id("run")
         await self.engine.execute(
@@ -255,6 +271,56 @@ class Placet:
         `resume` is called with a run, at least once, when what it waited for is decided.
         """
         return self._driving.host(agent, tools, resume=resume)
+
+    def guard(
+        self,
+        *,
+        session: str | Callable[..., str],
+        requester: str | Callable[..., str] | None = None,
+        wait: timedelta | None = None,
+        on_decided: Callable[..., object] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> Callable[[Callable[..., R]], Guarded[R]]:
+        """Put a function behind the gate; `options` are those of `placet.tool`.
+
+            @placet.guard(session=lambda order_id, **_: f"order-{order_id}", surface="payments")
+            def refund(order_id: str, amount: int, *, key: IdempotencyKey) -> str: ...
+
+        One call with these arguments in this session is one action, done at most once, whoever
+        calls and wherever. Where it may run, it runs, and the call returns what the function
+        returns, or raises what it raises once that is on record. Where a person must act first,
+        it raises ApprovalRequired, at once or after `wait`, and the program may end: called
+        again with the same arguments it finds the same request. Approved, it then runs, once;
+        done before, it returns a value equal to what was returned then; otherwise it raises
+        ActionRefused with the call's code. What did not run and may be proposed again (code
+        `interrupted`) is proposed anew. Where a person changed the arguments, the call returns
+        what the changed ones brought about, and warns (EditedWarning).
+
+        `session` (and `requester`, by default the account that runs the process) is a text or a
+        function of the arguments. A session has one action at a time: while one waits another
+        raises ApprovalRequired with the requests that come first, and while one is under way it
+        waits a little, and raises InProgress. What tells two actions of the same arguments
+        apart, such as a date, belongs into the arguments or the session.
+
+        Results are on record as JSON, by the function's return annotation, or for `-> str` as
+        they are. A synchronous function blocks, and is refused in an event loop (there
+        `await refund.awaited(...)`); an async one is awaited. In a tool's body both are refused:
+        the call would wait in the midst of an effect. `on_decided` is called with the arguments,
+        at least once, by a worker of a process that has the guard, when the call can go on;
+        without it nobody is told, and whoever calls next goes on. Raises InvalidDeclaration.
+        """
+        functions = importlib.import_module("placet.adapters.functions")
+        terms = Terms(session=session, requester=requester, wait=wait, on_decided=on_decided)
+
+        def guarded(function: Callable[..., R]) -> Guarded[R]:
+            made: Guarded[R] = functions.GuardedFunction(
+                self, self._driving, function, terms, options
+            )
+            if made.declaration.approval != "never" and not self._authority.approvers:
+                self._nobody_may_decide(f"The guarded function {made.__name__} may ask")
+            return made
+
+        return guarded
 
     # --- people -------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from placet.agent.agent import Agent, Role
 from placet.agent.loop import Loop, Stop
@@ -20,14 +20,18 @@ from placet.agent.watching import Watching
 from placet.core import commands as c
 from placet.core import work as w
 from placet.core.errors import InProgress, InvalidDeclaration
-from placet.core.state import Delegated, RunOver, Session
+from placet.core.state import Delegated, Executing, RunOver, Session
+from placet.core.values import Occurrence
 from placet.runtime.authority import Authority
 from placet.runtime.declarations import Declaration
 from placet.runtime.engine import Engine
 from placet.runtime.gate import Gate
-from placet.runtime.hosting import Hosting
+from placet.runtime.hosting import LEFT_TO_CALLER, UNTOLD, Hosting
+from placet.runtime.processes import is_gone
 from placet.runtime.proposing import Toolbox
 from placet.stores.store import RunRow
+
+T = TypeVar("T")
 
 #: How long `close` waits for bodies that are under way in other threads.
 CLOSING_LASTS = timedelta(seconds=10)
@@ -52,7 +56,7 @@ class Driving:
         self._authority = authority
         self._agents: dict[str, Agent] = {}
         self._hosts: dict[str, Host] = {}
-        self._tasks: dict[asyncio.Task[None], Stop] = {}
+        self._tasks: dict[asyncio.Task[Any], Stop] = {}
         self._closing = False
         self._closed = threading.Event()
 
@@ -99,6 +103,11 @@ class Driving:
         self._hosts[agent] = Host(toolbox=Toolbox(tools), resume=resume)
         return self._hosting(agent)
 
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """Give the names of the agents that this process hosts."""
+        return tuple(self._hosts)
+
     def _hosting(self, agent: str) -> Hosting:
         gate = Gate(self._engine, self._hosts[agent].toolbox, self._authority)
         return Hosting(self._engine, gate, agent=agent)
@@ -139,9 +148,9 @@ class Driving:
         return below
 
     async def can_drive(self, row: RunRow) -> bool:
-        """Say whether this process has the agent or the host of a run."""
+        """Say whether this process has the agent or the host of a run, or a run needs neither."""
         if row.run.kind == "hosted":
-            return row.run.agent in self._hosts
+            return row.run.agent in self._hosts or row.run.agent.startswith(UNTOLD)
         if row.run.parent is None:
             return row.run.agent in self._agents
         state = await self._engine.session(row.session, c.Names(runs=(row.run.id,)))
@@ -159,7 +168,7 @@ class Driving:
             await self._resume_hosted(session, run)
             return
         top = root_of(state, run)
-        await self._detached(lambda stop: self._drive_tree(session, top, stop, watching))
+        await self.detached(lambda stop: self._drive_tree(session, top, stop, watching))
 
     async def drive_alone(self, row: RunRow, watching: Watching) -> None:
         """Carry one run on and none beside it, as a worker does: the others are due themselves."""
@@ -167,41 +176,53 @@ class Driving:
             await self._resume_hosted(row.session, row.run.id)
             return
         session, run = row.session, row.run.id
-        await self._detached(lambda stop: self._drive_one(session, run, stop, watching))
+        await self.detached(lambda stop: self._drive_one(session, run, stop, watching))
 
-    async def _detached(self, work: Callable[[Stop], Coroutine[Any, Any, None]]) -> None:
+    async def detached(self, work: Callable[[Stop], Coroutine[Any, Any, T]]) -> T:
+        """Do something in a task of the runtime's own, which `close` waits for.
+
+        A caller that is cancelled leaves it, and asks it to stop after what it is doing (D5).
+        """
         stop = Stop()
         task = asyncio.create_task(work(stop))
         self._tasks[task] = stop
         task.add_done_callback(self._ended)
         try:
-            await asyncio.shield(task)
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
             stop.asked = True
             task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             raise
 
     async def _drive_tree(self, session: str, run: str, stop: Stop, watching: Watching) -> None:
-        """Carry a run on, and the runs under it for as long as that changes anything."""
+        """Carry a run on, and the runs under it for as long as that changes anything.
+
+        One of them that fails keeps no other from going on; what it raised is raised at the end.
+        """
+        failed: dict[str, BaseException] = {}
         seen = -1
         while not stop.asked:
             await self._drive_one(session, run, stop, watching)
             state = await self._engine.session(session, c.Names(runs=(run,)))
-            children = _children(state, run)
+            children = [child for child in _children(state, run) if child not in failed]
             if state.seq == seen or not children:
-                return
+                break
             seen = state.seq
             ended = await asyncio.gather(
                 *(self._drive_tree(session, child, stop, watching) for child in children),
                 return_exceptions=True,
             )
-            for error in ended:
+            failed |= {
+                child: error
+                for child, error in zip(children, ended, strict=True)
                 # A child that another process drives is in good hands.
-                if isinstance(error, BaseException) and not isinstance(error, InProgress):
-                    raise error
+                if isinstance(error, BaseException) and not isinstance(error, InProgress)
+            }
             after = await self._engine.session(session)
             if after.seq == seen:
-                return
+                break
+        if failed:
+            raise next(iter(failed.values()))
 
     async def _drive_one(self, session: str, run: str, stop: Stop, watching: Watching) -> None:
         state = await self._engine.session(session, c.Names(runs=(run,)))
@@ -215,31 +236,52 @@ class Driving:
         """Do what a framework's run needs without it, and tell the framework to go on."""
         for _ in range(MOST_HOSTED_WORK):
             state = await self._engine.session(session, c.Names(runs=(run,)))
+            agent = state.runs[run].agent
+            untold = agent.startswith(UNTOLD)
             match w.next_work(state, run):
                 case w.ExpireDue():
                     await self._engine.execute(session, c.Expire(run=run))
                 case w.Recover(at=at):
-                    await self.gate_of(state, run).recover(session, at)
-                case w.Probe(at=at):
+                    await self._recover(session, at)
+                case w.Wait() if (gone := _left_by_the_dead(state, run)) is not None:
+                    await self._recover(session, gone)
+                case w.Probe(at=at) if agent in self._hosts or not untold:
                     await self.gate_of(state, run).probe(session, at)
                 case w.Finish(stop=stop):
                     finish = c.FinishRun(run=run, fence=None, stop=stop)
                     await self._engine.execute(session, finish)
+                case w.ResumeHost() | w.Wait() if untold and _has_its_answers(state, run):
+                    finish = c.FinishRun(run=run, fence=None, stop="final")
+                    await self._engine.execute(session, finish)
+                case w.Probe() | w.ResumeHost() if untold:
+                    raise InProgress(
+                        LEFT_TO_CALLER,
+                        "It may go on, and is carried out by whoever calls the function again.",
+                        hint="Call it with the same arguments.",
+                        run_id=run,
+                    )
                 case w.ResumeHost():
-                    agent = state.runs[run].agent
-                    await self._host_of(agent).resume(run)
-                    await self._hosting(agent).taken(session, run)
-                    after = await self._engine.session(session, c.Names(runs=(run,)))
-                    if isinstance(w.next_work(after, run), w.ResumeHost):
-                        raise InProgress(
-                            "host_not_done",
-                            f"The framework of {agent} was told, and has not gone on yet.",
-                            hint="Another process may be at it.",
-                            run_id=run,
-                        )
+                    await self._tell(session, run, agent)
                     return
                 case _:
                     return
+
+    async def _recover(self, session: str, at: Occurrence) -> None:
+        """Take a lost attempt from its holder, which needs nothing of the tool."""
+        gate = Gate(self._engine, Toolbox(()), self._authority)
+        await gate.recover(session, at)
+
+    async def _tell(self, session: str, run: str, agent: str) -> None:
+        await self._host_of(agent).resume(run)
+        await self._hosting(agent).taken(session, run)
+        after = await self._engine.session(session, c.Names(runs=(run,)))
+        if isinstance(w.next_work(after, run), w.ResumeHost):
+            raise InProgress(
+                "host_not_done",
+                f"The framework of {agent} was told, and has not gone on yet.",
+                hint="Another process may be at it.",
+                run_id=run,
+            )
 
     # --- the end ------------------------------------------------------------------------------
 
@@ -258,7 +300,7 @@ class Driving:
         elif all(not _is_own_loop(task) for task, _ in tasks):
             self._closed.wait(CLOSING_LASTS.total_seconds())
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
         if self._closing and not self._tasks:
             self._close_store()
@@ -282,6 +324,20 @@ def _children(state: Session, run: str) -> list[str]:
         for call in state.calls.values()
         if call.at.run == run and isinstance(call.state, Delegated)
     ]
+
+
+def _left_by_the_dead(state: Session, run: str) -> Occurrence | None:
+    """Name a call whose attempt's process is seen to exist no more (D5)."""
+    for call in state.calls.values():
+        if call.at.run == run and isinstance(call.state, Executing) and is_gone(call.state.holder):
+            return call.at
+    return None
+
+
+def _has_its_answers(state: Session, run: str) -> bool:
+    """Say whether a run has taken a step, and nothing of it is open."""
+    is_open = any(call.open for call in state.calls.values() if call.at.run == run)
+    return state.runs[run].step > 0 and not is_open
 
 
 def _is_own_loop(task: asyncio.Task[None]) -> bool:

@@ -15,6 +15,7 @@ from placet.core.card import Card, card
 from placet.core.deciding_requests import check_authority
 from placet.core.errors import Conflict
 from placet.core.questions import Question, checked, question_of
+from placet.core.spoken import refuse_command
 from placet.core.state import Request, Session
 from placet.core.values import Principal, draft_from
 from placet.runtime.authority import Authority, refuse_to_decide
@@ -38,6 +39,8 @@ class People:
     def check_authority(self, row: RequestRow, *, by: str) -> None:
         """Say before anything is asked whether a person may decide; raises NotPermitted (G10)."""
         eligible = self._authority.eligible(row.request)
+        if row.request.kind == "question":  # Whom the run acts for may answer it.
+            eligible |= {row.request.requester}
         check_authority(row.request, Principal(id=by), eligible)
 
     async def approve(
@@ -131,8 +134,12 @@ class People:
     async def answer(
         self, row: RequestRow, *, by: str, text: str, digest: str | None, via: str
     ) -> Request:
-        """Take a person's answer to a question, if it is what the question wants."""
+        """Take a person's answer to a question, if it is what the question wants.
+
+        It goes to a model, and so it must not be a command (H5).
+        """
         if row.request.kind == "question":
+            refuse_command(text)
             text = checked(await self.question(row), text)
         command = c.Answer(
             request=row.request.id,

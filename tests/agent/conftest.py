@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from placet.agent.models.anthropic import AnthropicModel
 from placet.agent.models.openai import OpenAIModel
 from tests.agent.wire import KEY, propose
 from tests.servers.model_server import ModelServer
@@ -14,7 +15,7 @@ from tests.servers.model_server import ModelServer
 
 @pytest.fixture(autouse=True)
 def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("OPENAI_")]:
+    for name in [name for name in os.environ if name.startswith(("OPENAI_", "ANTHROPIC_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
@@ -29,3 +30,8 @@ def server() -> Iterator[ModelServer]:
 @pytest.fixture
 def model(server: ModelServer) -> OpenAIModel:
     return OpenAIModel("gpt-test", base_url=server.base_url, api_key=KEY)
+
+
+@pytest.fixture
+def claude(server: ModelServer) -> AnthropicModel:
+    return AnthropicModel("claude-test", base_url=server.origin, api_key=KEY)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from placet.agent.messages import (
     AssistantMessage,
     Message,
     ModelRequest,
+    ProviderContent,
     RawCall,
     ToolMessage,
     UserMessage,
@@ -33,10 +35,17 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
         text=st.text(),
         calls=st.lists(RAW_CALLS, max_size=3).map(tuple),
         reasoning=st.text(),
+        provider_content=st.none()
+        | st.builds(
+            ProviderContent, provider=st.text(), blocks=st.lists(st.text(), max_size=2).map(tuple)
+        ),
     ),
     st.builds(ToolMessage, call_id=st.text(), name=st.text(), text=st.text()),
 )
 ASSISTANT = AssistantMessage(text="", calls=(RawCall(id="a", name="pay", arguments="{}"),))
+OWN = replace(
+    ASSISTANT, provider_content=ProviderContent(provider="anthropic", blocks=('{"n": 1.0}', ""))
+)
 
 
 @given(MESSAGES)
@@ -62,7 +71,25 @@ def test_the_stored_form_is_this_and_stays_readable() -> None:
     assert from_json({"kind": "tool/1", "call_id": "a", "name": "pay", "text": "ok"}) == tool
 
 
-@pytest.mark.parametrize("kind", ["user/2", "user", None, 1])
+@pytest.mark.promise("D7")
+def test_what_only_a_provider_reads_makes_a_kind_of_its_own_and_nothing_else_does() -> None:
+    stored = {
+        "kind": "assistant/2",
+        "text": "",
+        "calls": [{"id": "a", "name": "pay", "arguments": "{}"}],
+        "reasoning": "",
+        "provider": "anthropic",
+        "blocks": ['{"n": 1.0}', ""],
+    }
+    assert to_json(OWN) == stored
+    assert from_json(stored) == OWN
+    assert to_json(replace(OWN, provider_content=None)) == {
+        key: "assistant/1" if key == "kind" else stored[key]
+        for key in ("kind", "text", "calls", "reasoning")
+    }
+
+
+@pytest.mark.parametrize("kind", ["user/2", "assistant/3", "user", None, 1])
 def test_an_unknown_kind_is_named_with_what_to_do(kind: object) -> None:
     with pytest.raises(InvalidInput, match=repr(kind)) as caught:
         from_json({"kind": kind, "text": "Hello"})
@@ -70,7 +97,7 @@ def test_an_unknown_kind_is_named_with_what_to_do(kind: object) -> None:
     assert "newer" in caught.value.hint
 
 
-@pytest.mark.parametrize("message", [UserMessage(text="Hello"), ASSISTANT])
+@pytest.mark.parametrize("message", [UserMessage(text="Hello"), ASSISTANT, OWN])
 @pytest.mark.parametrize("change", ["missing", "other type", "superfluous"])
 def test_a_stored_message_wrong_in_one_key_is_refused(message: Message, change: str) -> None:
     for key in to_json(message).keys() - {"kind"}:
@@ -170,13 +197,20 @@ def test_ids_are_distinct_and_the_same_each_time(given_ids: list[str]) -> None:
     assert {call_id for call_id in given_ids if call_id} <= set(made)
 
 
-def test_messages_and_the_scripted_model_import_neither_pydantic_nor_openai() -> None:
+def test_messages_and_models_import_neither_pydantic_nor_a_vendors_package() -> None:
     code = (
         "import sys, placet.agent.messages, placet.agent.models.scripted,"
-        " placet.agent.models.openai; print(sorted({'pydantic', 'openai', 'httpx2'} &"
-        " sys.modules.keys()))"
+        " placet.agent.models.openai, placet.agent.models.anthropic;"
+        " print(sorted({'pydantic', 'openai', 'anthropic', 'httpx2'} & sys.modules.keys()))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("blocks", ["text", [{}], [None], {}])
+def test_stored_blocks_that_are_no_texts_are_refused(blocks: object) -> None:
+    with pytest.raises(InvalidInput, match="blocks") as caught:
+        from_json(to_json(OWN) | {"blocks": blocks})
+    assert caught.value.code == "message_malformed"

@@ -93,6 +93,10 @@ def test_a_script_that_gives_no_reply_is_a_mistake() -> None:
         (Fault.MALFORMED_JSON, "model_malformed", True),
         (Fault.NO_CHOICES, "model_malformed", True),
         (Fault.UNAUTHORIZED, "model_refused", False),
+        (Fault.OVERLOADED, "model_unavailable", True),
+        (Fault.FORBIDDEN, "model_refused", False),
+        (Fault.NOT_FOUND, "model_refused", False),
+        (Fault.TOO_LARGE, "model_refused", False),
     ],
 )
 def test_a_fault_is_told_after_one_try_and_the_next_request_passes(
@@ -234,6 +238,7 @@ def test_settings_come_from_the_environment_and_an_own_server_needs_no_key(
         ({"base_url": "localhost:8000"}, "base_url"),
         ({"base_url": "http://[::1/v1"}, "base_url"),
         ({"api_key": "sk-\nx"}, "api_key"),
+        ({"extra_body": {"seed": object()}}, "extra_body"),
     ],
 )
 def test_a_malformed_setting_is_named(setting: dict[str, Any], name: str) -> None:

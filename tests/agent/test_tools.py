@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from placet import Happened, IdempotencyKey, InvalidDeclaration, tool
+from placet.agent.tools import Tool
 
 
 def pay(amount: int) -> str:
@@ -97,3 +98,72 @@ def test_a_probe_is_given_the_key_also_where_the_tool_takes_none() -> None:
 
 async def _answer(asked: Awaitable[object]) -> object:
     return await asked
+
+
+def writing() -> tuple[Tool, dict[str, str]]:
+    """Give a tool over a world of texts by name, with all that can be declared beside its body."""
+    world: dict[str, str] = {}
+
+    @tool
+    def put(name: str, text: str = "") -> str:
+        """Put a text in the world."""
+        world[name] = text
+        return "put"
+
+    @put.preview
+    def preview(name: str, text: str) -> str:
+        return f"-{world.get(name)}\n+{text}"
+
+    @put.snapshot
+    def snapshot(name: str, **_: str) -> str:
+        return world.get(name, "")
+
+    @put.restore
+    def restore(taken: str, name: str, **_: str) -> None:
+        world[name] = taken
+
+    return put, world
+
+
+def test_a_preview_a_snapshot_and_a_way_back_are_declared_beside_the_body() -> None:
+    put, world = writing()
+    declared = put.declaration
+    assert declared.preview is not None
+    assert declared.snapshot is not None
+    assert declared.restore is not None
+    world["a"] = "old"
+    arguments = declared.validate({"name": "a", "text": "new"})
+    assert declared.preview(arguments) == "-old\n+new"
+    taken = declared.snapshot(arguments)
+    put(**arguments)
+    assert world == {"a": "new"}
+    declared.restore(arguments, taken)
+    assert world == {"a": "old"}
+
+
+def test_what_is_declared_beside_the_body_leaves_the_fingerprint_alone() -> None:
+    put, _ = writing()
+
+    def bare(name: str, text: str = "") -> str:
+        """Put a text in the world."""
+        return "put"
+
+    assert tool(bare, name="put").declaration.fingerprint == put.declaration.fingerprint
+    assert tool(bare).declaration.preview is None
+
+
+@pytest.mark.parametrize("what", ["environment", "preview", "snapshot"])
+def test_what_reads_the_world_must_answer_with_a_text(what: str) -> None:
+    declared = tool(pay)
+    getattr(declared, what)(lambda amount: amount)
+    with pytest.raises(TypeError, match=f"{what} is a text, not int"):
+        getattr(declared.declaration, what)({"amount": 1})
+
+
+@pytest.mark.parametrize("what", ["environment", "preview", "snapshot", "restore"])
+def test_what_nobody_would_await_must_not_be_async(what: str) -> None:
+    async def never(**_: object) -> str:
+        return ""
+
+    with pytest.raises(InvalidDeclaration, match=f"its {what} must not be async"):
+        getattr(tool(pay), what)(never)

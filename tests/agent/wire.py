@@ -37,6 +37,14 @@ def ask(model: ModelClient, request: ModelRequest | None = None) -> ModelTurn:
     return asyncio.run(model.complete(request or request_of()))
 
 
+def watch(
+    model: ModelClient, request: ModelRequest | None = None, *, pieces: list[str] | None = None
+) -> ModelTurn:
+    """Ask with somebody watching, who keeps what is told in `pieces`."""
+    told = [] if pieces is None else pieces
+    return asyncio.run(model.complete(request or request_of(), on_text=told.append))
+
+
 def answered(message: AssistantMessage) -> list[Message]:
     results = [ToolMessage(call_id=each.id, name=each.name, text="ok") for each in message.calls]
     return [message, *results]
@@ -46,7 +54,9 @@ def propose(request: Body) -> Reply:
     return model_server.calls(("issue_refund", {"order_id": "7"}), text="Refunding.")
 
 
-def trouble_of(model: ModelClient, request: ModelRequest | None = None) -> ModelTrouble:
+def trouble_of(
+    model: ModelClient, request: ModelRequest | None = None, *, watched: bool = False
+) -> ModelTrouble:
     with pytest.raises(ModelTrouble) as caught:
-        ask(model, request)
+        (watch if watched else ask)(model, request)
     return caught.value

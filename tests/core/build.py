@@ -19,11 +19,13 @@ from placet.core.errors import PlacetError
 from placet.core.evolve import evolve
 from placet.core.state import Asking, Call, CallOver, Request, Run, Session, Unsettled
 from placet.core.values import (
+    REQUESTER,
     Allow,
     Ask,
     Deny,
     Draft,
     Holder,
+    Mode,
     Needs,
     Occurrence,
     Principal,
@@ -40,6 +42,7 @@ SALT = "00" * 16
 ANN = Principal(id="ann")
 BOB = Principal(id="bob")
 EVE = Principal(id="eve")
+USER = Principal(id="user")
 BOT = Principal(id="ann", kind="agent")
 EVERYBODY = frozenset({"ann", "bob", "eve", "user"})
 
@@ -52,6 +55,7 @@ ONE = Needs(approvers=("ann", "bob"))
 TWO = Needs(approvers=("ann", "bob", "eve"), quorum=2)
 ASK = Ask(rule="gated", needs=ONE, lasts=HOUR)
 ASK_TWO = Ask(rule="gated twice", needs=TWO, lasts=HOUR)
+QUESTION = Ask(rule="question", needs=Needs(approvers=("ann", REQUESTER)), lasts=HOUR)
 
 ONCE = Recovery()
 AGAIN = Recovery(idempotent=True, retries=1)
@@ -145,6 +149,25 @@ def edit(request: str, proposal: c.Sound, by: Principal = ANN, **changes: Any) -
     """Give one person's edit."""
     given = {"eligible": EVERYBODY, "changes": "amount", "policy_version": "p1"}
     return c.Edit(request=request, by=by, proposal=proposal, **{**given, **changes})
+
+
+def question(index: int = 0, **changes: Any) -> c.Sound:
+    """Give a call that asks a person something."""
+    given: dict[str, Any] = {
+        "kind": "question",
+        "tool": "ask_person",
+        "ruling": QUESTION,
+        "arguments": {"question": f"Which one, {index}?"},
+        "surface": "",
+    }
+    return sound(index, **{**given, **changes})
+
+
+def answer(
+    request: str, text: str = "the red one", by: Principal = ANN, **changes: Any
+) -> c.Answer:
+    """Give one person's answer to a question."""
+    return c.Answer(request=request, by=by, answer=text, **{"eligible": EVERYBODY, **changes})
 
 
 def settle(request: str, happened: bool | None, by: Principal = ANN, **changes: Any) -> c.Settle:
@@ -278,6 +301,21 @@ class World:
         self, index: int = 0, *, step: int = 1, run: str = "r1", **changes: Any
     ) -> tuple[e.Event, ...]:
         return self.apply(self.beginning(index, step=step, run=run, **changes))
+
+    def delegate(
+        self,
+        child: str = "k1",
+        index: int = 0,
+        *,
+        step: int = 1,
+        run: str = "r1",
+        mode: Mode = "act",
+        **changes: Any,
+    ) -> tuple[e.Event, ...]:
+        """Open the run that an agent's call is worked out by, and take its lease."""
+        opens = c.Child(run=child, agent="b", message="do", max_steps=50, mode=mode)
+        events = self.begin(index, step=step, run=run, **{"child": opens, **changes})
+        return (*events, *self.lease(child)) if child in self.state.runs else events
 
     def concluding(
         self,

@@ -27,7 +27,7 @@ from placet.core.state import (
     RunOver,
     Working,
 )
-from placet.core.values import Occurrence
+from placet.core.values import Occurrence, RunKind
 from placet.core.work import (
     CallModel,
     Delegate,
@@ -39,9 +39,9 @@ from placet.core.work import (
     Wait,
     next_work,
 )
+from tests.core import explorer_hosting as hosting
 from tests.core.build import ANN, BOB, EVE, session, sound
 from tests.core.shadow import (
-    CHILD,
     HOLDERS,
     PARENT,
     Driver,
@@ -63,9 +63,11 @@ class Broken(AssertionError):
 
 def explore(scenario: Scenario, *, most: int = 400_000) -> Walk:
     """Walk every interleaving; raises Broken with the moves that lead to the fault."""
-    first = Node(session(), Shadow(tuple(Driver() for _ in range(scenario.drivers))))
-    started = c.StartRun(run=PARENT, agent="a", requester="user", message="go")
-    first = Node(unfold(first.state, started)[1], first.shadow)
+    kind: RunKind = "hosted" if scenario.hosted else "driven"
+    started = c.StartRun(run=PARENT, agent="a", requester="user", message="go", kind=kind)
+    drivers = [Driver() for _ in range(scenario.drivers)]
+    drivers[0] = Driver(live=scenario.hosted)
+    first = Node(unfold(session(), started)[1], Shadow(tuple(drivers)))
     walk = Walk()
     numbers = {key(first): 0}
     came_from: list[tuple[int, str]] = [(-1, "")]
@@ -129,19 +131,35 @@ def _moves(scenario: Scenario, node: Node, walk: Walk) -> Iterator[tuple[str, No
     for label, who, command in (
         *_of_people(scenario, node),
         *_of_drivers(scenario, node),
+        *hosting.moves(scenario, node, lambda at, version: _proposal(scenario, node, at, version)),
     ):
         after = _applied(scenario, node, who, command, walk)
         if after is not None:
             yield label, after
+    yield from hosting.silent_moves(node)
     for number, driver in enumerate(node.shadow.drivers):
-        if driver != Driver() and node.shadow.crashes < scenario.crashes:
+        # What a framework's process leaves before anybody was asked, its owner starts again.
+        lasting = not driver.live or node.state.requests
+        if driver != Driver() and lasting and node.shadow.crashes < scenario.crashes:
             crashed = replace(node.shadow, crashes=node.shadow.crashes + 1)
             yield f"crash {number}", Node(node.state, with_driver(crashed, number, Driver()))
     if node.shadow.environment < scenario.worlds:
         changed = replace(node.shadow, environment=node.shadow.environment + 1)
         yield "the world changes", Node(node.state, changed)
+    waiting = sum(request.pending for request in node.state.requests.values())
+    if node.shadow.foreign < scenario.foreign and waiting > 1:
+        yield "another effect begins", _with_foreign(node)
     if len(node.shadow.dismissed) < scenario.dismissals:
         yield "ann leaves", Node(node.state, replace(node.shadow, dismissed=frozenset({"ann"})))
+
+
+def _with_foreign(node: Node) -> Node:
+    """Let an effect begin outside of all runs here, after whatever is asked now was asked."""
+    surfaces = {**node.state.surfaces, "payments": node.state.generation("payments") + 1}
+    asked = {r.id for r in node.state.requests.values() if r.pending and r.kind == "approval"}
+    outdated = node.shadow.outdated | asked
+    shadow = replace(node.shadow, foreign=node.shadow.foreign + 1, outdated=outdated)
+    return Node(replace(node.state, surfaces=surfaces), shadow)
 
 
 def _of_time(scenario: Scenario, node: Node) -> Iterator[tuple[str, Node]]:
@@ -149,6 +167,11 @@ def _of_time(scenario: Scenario, node: Node) -> Iterator[tuple[str, Node]]:
     deadlines = [r.deadline_at for r in state.requests.values() if r.pending and not r.lapsed]
     retries = [x.state.again_at for x in state.calls.values() if isinstance(x.state, RetryDue)]
     leases = [x.state.until for x in state.runs.values() if isinstance(x.state, Working)]
+    leases += [
+        x.state.until
+        for x in state.calls.values()
+        if isinstance(x.state, Executing) and state.runs[x.at.run].kind == "hosted"
+    ]
     for label, instants in (("deadline", deadlines), ("retry", retries)):
         later = [instant for instant in instants if instant > state.now]
         if later:
@@ -164,6 +187,8 @@ def _of_time(scenario: Scenario, node: Node) -> Iterator[tuple[str, Node]]:
 def _nobody_drives(node: Node) -> bool:
     """Say whether every lease was left behind by a process that is gone."""
     believed = {(run, fence) for driver in node.shadow.drivers for run, fence in driver.fences}
+    if any(driver.inside is not None for driver in node.shadow.drivers):
+        return False
     return not any(
         isinstance(run.state, Working) and (run.id, run.fence) in believed
         for run in node.state.runs.values()
@@ -192,11 +217,14 @@ def _of_people(scenario: Scenario, node: Node) -> Iterator[Move]:
             continue
         for by in (*people, EVE):
             given: dict[str, Any] = {"request": request.id, "by": by, "eligible": eligible}
-            yield f"{by.id} approves {name}", None, c.Approve(**given)
             yield f"{by.id} rejects {name}", None, c.Reject(**given, reason="no")
+            if request.kind == "question":
+                yield f"{by.id} answers {name}", None, c.Answer(**given, answer="so")
+                continue
+            yield f"{by.id} approves {name}", None, c.Approve(**given)
             if scenario.withdrawals and by is not EVE:
                 yield f"{by.id} withdraws {name}", None, c.Withdraw(request=request.id, by=by)
-        if node.shadow.edited < scenario.edits:
+        if node.shadow.edited < scenario.edits and request.kind == "approval":
             edited = _proposal(scenario, node, request.at, request.version + 1, edited=True)
             if edited.call_key != node.state.calls[request.at].call_key:
                 command = c.Edit(
@@ -224,7 +252,7 @@ def _of_drivers(scenario: Scenario, node: Node) -> Iterator[Move]:
             continue
         fences = dict(driver.fences)
         for run in node.state.runs.values():
-            if isinstance(run.state, RunOver):
+            if isinstance(run.state, RunOver) or run.kind == "hosted":
                 continue
             work = next_work(node.state, run.id)
             if run.id not in fences:
@@ -243,33 +271,21 @@ def _works(
     match work:
         case CallModel(step=step):
             yield f"turns {run.id} {step}", _turn(scenario, node, run, step, fence)
-        case RunEffect(at=at):
+        case RunEffect(at=at) | Delegate(at=at):
             call = node.state.calls[at]
             today = _proposal(scenario, node, at, call.version + 1, edited=bool(call.edited_by))
-            yield (
-                f"begins {at}",
-                c.Begin(
-                    at=at,
-                    fence=fence,
-                    holder=HOLDERS[number],
-                    digest=call.digest,
-                    today=today,
-                    eligible=frozenset({"ann", "bob"}) - node.shadow.dismissed,
-                    policy_version="p",
-                ),
+            child = c.Child(run=f"k{at.index}", agent="b", message="do", max_steps=9)
+            begin = c.Begin(
+                at=at,
+                fence=fence,
+                holder=HOLDERS[number],
+                digest=call.digest,
+                today=today,
+                eligible=frozenset({"ann", "bob"}) - node.shadow.dismissed,
+                policy_version="p",
+                child=child if call.kind == "agent" else None,
             )
-        case Delegate(at=at):
-            yield (
-                f"delegates {at}",
-                c.StartRun(
-                    run=CHILD,
-                    agent="b",
-                    requester="user",
-                    message="do",
-                    parent=at,
-                    holder=HOLDERS[number],
-                ),
-            )
+            yield f"begins {at}", begin
         case Recover(at=at):
             attempts = node.state.calls[at].attempts
             yield f"recovers {at}", c.Lose(at=at, attempt=attempts, fence=fence, cause="gone")
@@ -300,7 +316,7 @@ def _works(
 
 
 def _turn(scenario: Scenario, node: Node, run: Run, step: int, fence: int) -> c.Propose:
-    templates = scenario.child if run.id == CHILD else scenario.calls
+    templates = scenario.calls if run.id == PARENT else scenario.child
     calls: tuple[c.Proposal, ...] = ()
     if step == 1:
         calls = tuple(
@@ -321,7 +337,7 @@ def _turn(scenario: Scenario, node: Node, run: Run, step: int, fence: int) -> c.
 def _proposal(
     scenario: Scenario, node: Node, at: Occurrence, version: int, *, edited: bool = False
 ) -> c.Sound:
-    template = (scenario.child if at.run == CHILD else scenario.calls)[at.index]
+    template = (scenario.calls if at.run == PARENT else scenario.child)[at.index]
     return sound(
         at.index,
         step=at.step,
@@ -353,6 +369,9 @@ def _applied(
             shadow = replace(shadow, votes=shadow.votes | {(request, by.id)})
         case c.Withdraw(request=request, by=by):
             shadow = replace(shadow, votes=shadow.votes - {(request, by.id)})
+        case c.Answer(request=request, by=by):
+            assert by.id in ("ann", "bob"), "who may not answer has answered"
+            assert node.state.now < node.state.requests[request].deadline_at, "answered too late"
         case c.Reject(request=request, by=by):
             assert by.id in ("ann", "bob"), "who may not decide has decided"
             shadow = replace(shadow, noes=shadow.noes | {request})
@@ -373,12 +392,15 @@ def _applied(
     if isinstance(command, c.Conclude):
         assert who is not None
         shadow = with_driver(shadow, who, replace(shadow.drivers[who], inside=None))
+    if scenario.hosted and who is not None:
+        shadow = with_driver(shadow, who, replace(shadow.drivers[who], looked=None))
     before = node.state
     for event in events:
         shadow = noticed(scenario, before, shadow, who, event, walk)
     pending = {request.id for request in state.requests.values() if request.pending}
     votes = frozenset(vote for vote in shadow.votes if vote[0] in pending)
-    return Node(state, replace(shadow, votes=votes))
+    outdated = shadow.outdated & pending
+    return Node(state, replace(shadow, votes=votes, outdated=outdated))
 
 
 def _after_refusal(

@@ -11,6 +11,7 @@ from placet.core import commands as c
 from placet.core.decide import decide
 from placet.core.errors import PlacetError
 from placet.core.state import (
+    Allowed,
     Executing,
     Request,
     RetryDue,
@@ -26,6 +27,7 @@ from placet.core.work import (
     Finish,
     Probe,
     Recover,
+    ResumeHost,
     RunEffect,
     RunReads,
     Wait,
@@ -50,9 +52,12 @@ from tests.core.build import (
     OTHER,
     PROBED,
     RAISED,
+    USER,
     World,
+    answer,
     approve,
     edit,
+    question,
     reject,
     settle,
     sound,
@@ -65,7 +70,16 @@ Choose = Callable[[Sequence[Any]], Any]
 RULINGS: tuple[Ruling, ...] = (ASK, ASK, ASK_TWO, ALLOW, DENY)
 RECOVERIES: tuple[Recovery, ...] = (ONCE, AGAIN, PROBED)
 #: What leads away from the deeper states, and is chosen less often.
-DISTURBING = (c.StartRun, c.CancelRun, c.Withdraw, c.ReleaseLease, c.RenewLease, c.Expire)
+DISTURBING = (
+    c.StartRun,
+    c.CancelRun,
+    c.EndSession,
+    c.Withdraw,
+    c.ReleaseLease,
+    c.RenewLease,
+    c.Compact,
+    c.Expire,
+)
 
 SOMEBODY_ELSE = Principal(id="mallory")
 
@@ -79,7 +93,7 @@ def live(choose: Choose, *, moves: int, commands: set[type] | None = None) -> Wo
     The classes of the commands that were applied are added to `commands`.
     """
     world = World(careful=False)  # Long lives would take long.
-    world.start(max_steps=choose((1, 4)))
+    world.apply(_start("r1", choose))
     for _ in range(moves):
         possible = valid(world, choose)
         instants = later(world)
@@ -113,6 +127,7 @@ def later(world: World) -> list[datetime]:
     state = world.state
     found = [r.deadline_at for r in state.requests.values() if r.pending and not r.lapsed]
     found += [x.state.until for x in state.runs.values() if isinstance(x.state, Working)]
+    found += [x.state.until for x in state.calls.values() if isinstance(x.state, Executing)]
     found += [x.state.again_at for x in state.calls.values() if isinstance(x.state, RetryDue)]
     return sorted(instant for instant in found if instant > state.now)
 
@@ -121,6 +136,10 @@ def _people(world: World, choose: Choose) -> Iterator[c.Command]:
     for request in world.state.requests.values():
         if request.kind == "settlement":
             yield settle(request.id, choose((True, False, None)))
+            continue
+        if request.kind == "question":
+            yield answer(request.id, choose(("red", "blue")), choose((ANN, USER)))
+            yield reject(request.id, choose((ANN, USER)))
             continue
         for by in (ANN, BOB):
             yield approve(request.id, by)
@@ -131,6 +150,8 @@ def _people(world: World, choose: Choose) -> Iterator[c.Command]:
         if choose(range(6)) == 0:
             yield c.CancelRun(run=run.id, by=ANN, cause="enough")
         yield c.Expire(run=run.id)
+    if choose(range(20)) == 0:
+        yield c.EndSession(by=ANN, cause="enough")
 
 
 def _edit(world: World, request: Request, choose: Choose) -> c.Command:
@@ -148,40 +169,80 @@ def _edit(world: World, request: Request, choose: Choose) -> c.Command:
 def _runs(world: World, choose: Choose) -> Iterator[c.Command]:
     over = all(isinstance(run.state, RunOver) for run in world.state.runs.values())
     if over or choose(range(6)) == 0:
-        yield start(f"r{len(world.state.runs) + 1}", supersede=True, max_steps=choose((1, 4)))
+        yield replace(_start(f"r{len(world.state.runs) + 1}", choose), supersede=True)
     for run in list(world.state.runs.values()):
         if isinstance(run.state, RunOver):
+            continue
+        if run.kind == "hosted":
+            yield c.TakeResults(run=run.id, step=run.step)
+            yield from _hosted(world, run.id, choose)
             continue
         for holder in (HOLDER, OTHER):
             yield c.TakeLease(run=run.id, holder=holder)
         yield c.RenewLease(run=run.id, fence=run.fence)
         yield c.ReleaseLease(run=run.id, fence=run.fence, pause=choose((None, timedelta(hours=1))))
+        step = choose(range(run.view_from, run.step + 1))
+        yield c.Compact(run=run.id, fence=run.fence, step=step, summary="so far")
         yield from _works(world, run.id, run.fence, choose)
 
 
-def _works(world: World, run: str, fence: int, choose: Choose) -> Iterator[c.Command]:
+def _start(run: str, choose: Choose) -> c.StartRun:
+    if choose(range(4)) == 0:
+        return start(run, kind="hosted", holder=None)
+    mode = choose(("act", "act", "act", "act", "plan-act", "think"))
+    return start(run, max_steps=choose((1, 4)), mode=mode)
+
+
+def _hosted(world: World, run: str, choose: Choose) -> Iterator[c.Command]:
+    """Give what a framework does with its run; it may have several steps open."""
+    if world.run(run).step < 4:
+        yield _turn(world, run, choose)
+    for call in list(world.state.calls.values()):
+        if call.at.run == run and call.open and call.kind in ("effect", "agent"):
+            yield from _begins_of(world, call.at, choose)
+    yield from _works(world, run, None, choose)
+    yield c.FinishRun(run=run, fence=None, stop="final")
+
+
+def _turn(world: World, run: str, choose: Choose) -> c.Propose:
+    found = world.run(run)
+    count = choose((0, 1, 2, 3))
+    if found.mode != "act" and found.plan is None:
+        count = choose((0, 0, 0, 1))
+    step = found.step + 1
+    calls = [_call(choose, Occurrence(run, step, index)) for index in range(count)]
+    for call in calls:
+        if isinstance(call, c.Sound):
+            world.drafts[call.draft.at] = call
+    return world.proposal(
+        *calls, run=run, answer=None if calls else "done", plan=choose((("look",), ("a", "b")))
+    )
+
+
+def _begins_of(world: World, place: Occurrence, choose: Choose) -> Iterator[c.Begin]:
+    """Give how a call is taken through the gate: in the same world, in others, by fewer people."""
+    child = c.Child(run=f"k{len(world.state.runs)}", agent="b", message="do", max_steps=4)
+    begin = world.beginning(place.index, step=place.step, run=place.run)
+    if world.state.calls[place].kind == "agent":
+        begin = replace(begin, child=child)
+    yield begin
+    today = begin.today
+    assert isinstance(today, c.Sound)
+    draft = replace(today.draft, environment=f"head {choose((1, 2))}")
+    yield replace(begin, today=replace(today, draft=draft))
+    yield replace(begin, eligible=frozenset({"bob", "eve"}))
+
+
+def _works(world: World, run: str, fence: int | None, choose: Choose) -> Iterator[c.Command]:
     match world.work(run):
-        case CallModel(step=step):
-            count = choose((0, 1, 2, 3))
-            calls = [_call(choose, Occurrence(run, step, index)) for index in range(count)]
-            for call in calls:
-                if isinstance(call, c.Sound):
-                    world.drafts[call.draft.at] = call
-            yield world.proposal(*calls, run=run, answer=None if calls else "done")
+        case CallModel():
+            yield _turn(world, run, choose)
         case RunReads(calls=calls):
             ok: CallCode = "succeeded"
             results = tuple((place.index, ok, "42") for place in calls)
             yield c.RecordReads(run=run, step=calls[0].step, fence=fence, results=results)
-        case RunEffect(at=place):
-            begin = world.beginning(place.index, step=place.step, run=place.run)
-            yield begin
-            today = begin.today
-            assert isinstance(today, c.Sound)
-            draft = replace(today.draft, environment=f"head {choose((1, 2))}")
-            yield replace(begin, today=replace(today, draft=draft))
-            yield replace(begin, eligible=frozenset({"bob", "eve"}))
-        case Delegate(at=place):
-            yield start(f"k{len(world.state.runs)}", parent=place, max_steps=4)
+        case RunEffect(at=place) | Delegate(at=place):
+            yield from _begins_of(world, place, choose)
         case Recover(at=place):
             attempt = world.state.calls[place].attempts
             yield c.Lose(at=place, attempt=attempt, fence=fence, cause="gone")
@@ -197,20 +258,22 @@ def _works(world: World, run: str, fence: int, choose: Choose) -> Iterator[c.Com
             )
         case Finish(stop=stop):
             yield c.FinishRun(run=run, fence=fence, stop=stop)
-        case ExpireDue() | Wait() | Done():
+        case ExpireDue() | Wait() | ResumeHost() | Done():
             pass
 
 
 def _call(choose: Choose, place: Occurrence) -> c.Proposal:
     where: dict[str, Any] = {"step": place.step, "run": place.run}
-    kind = choose(("effect", "effect", "effect", "read", "agent", "unsound"))
+    kind = choose(("effect", "effect", "effect", "read", "agent", "question", "unsound"))
     if kind == "unsound":
         return unsound(place.index, **where)
+    if kind == "question":
+        return question(place.index, **where)
     return sound(
         place.index,
         **where,
         kind=kind,
-        ruling=choose(RULINGS) if kind == "effect" else ALLOW,
+        ruling=choose(RULINGS) if kind == "effect" else choose((ALLOW, ALLOW, ASK)),
         surface=choose(("payments", "payments", "shell", "*")),
         recovery=choose(RECOVERIES),
         arguments={"amount": choose((1, 2, 3, 4, 5, 6))},
@@ -241,7 +304,7 @@ class NearMiss:
 def near_misses(world: World, command: c.Command) -> Iterator[NearMiss]:
     """Give what differs from a valid command in one field."""
     match command:
-        case c.Approve() | c.Reject() | c.Edit() | c.Settle():
+        case c.Approve() | c.Reject() | c.Edit() | c.Settle() | c.Answer():
             yield from _decisions(world, command)
         case c.Withdraw():
             yield NearMiss("a stranger's vote", replace(command, by=SOMEBODY_ELSE))
@@ -267,15 +330,22 @@ def near_misses(world: World, command: c.Command) -> Iterator[NearMiss]:
         case c.StartRun():
             known = next(iter(world.state.runs))
             yield NearMiss("a known run's id", replace(command, run=known, agent="another"))
-            if command.parent is not None:
-                nowhere = replace(command.parent, index=99)
-                yield NearMiss("another call", replace(command, parent=nowhere))
+        case c.Compact():
+            yield from _fenced(world, command, command.run)
+            run = world.run(command.run)
+            yield NearMiss("a step to come", replace(command, step=run.step + 1))
+            yield NearMiss("a step out of view", replace(command, step=run.view_from))
+        case c.TakeResults():
+            yield NearMiss("another session's run", replace(command, run="other"))
+            yield NearMiss("too early a look", replace(command, seen=0))
+        case c.EndSession():
+            pass  # Nothing in it can be wrong but who sends it, and that is the caller's to check.
         case c.TakeLease() | c.CancelRun() | c.Expire():
             yield NearMiss("another session's run", replace(command, run="other"))
 
 
 def _decisions(
-    world: World, command: c.Approve | c.Reject | c.Edit | c.Settle
+    world: World, command: c.Approve | c.Reject | c.Edit | c.Settle | c.Answer
 ) -> Iterator[NearMiss]:
     request = world.state.requests[command.request]
     yield NearMiss("another digest", replace(command, digest="0" * 64))
@@ -283,7 +353,8 @@ def _decisions(
     yield NearMiss("a stranger", replace(command, by=SOMEBODY_ELSE))
     yield NearMiss("an agent's credential", replace(command, by=replace(command.by, kind="agent")))
     yield NearMiss("the runtime's", replace(command, by=replace(command.by, kind="runtime")))
-    yield NearMiss("not eligible", replace(command, eligible=EVERYBODY - {command.by.id}))
+    if command.by.id != request.requester:  # Whom a run acts for may answer its questions.
+        yield NearMiss("not eligible", replace(command, eligible=EVERYBODY - {command.by.id}))
     if EVE.id not in request.needs.approvers:
         yield NearMiss("no approver of this", replace(command, by=EVE))
     if isinstance(command, c.Settle):
@@ -309,6 +380,13 @@ def _begins(world: World, command: c.Begin) -> Iterator[NearMiss]:
     moved = replace(today.draft, at=replace(command.at, index=98))
     yield NearMiss("another call's ruling", replace(command, today=replace(today, draft=moved)))
     yield from _fenced(world, command, command.at.run)
+    known = c.Child(run=command.at.run, agent="b", message="do", max_steps=4)
+    wrong = known if command.child is None else None
+    yield NearMiss("a run too many, or too few", replace(command, child=wrong))
+    if command.child is not None and today.ruling == ALLOW:
+        taken = replace(command.child, run=command.at.run)
+        if isinstance(world.state.calls[command.at].state, Allowed):
+            yield NearMiss("a run's id that is taken", replace(command, child=taken))
     for request in world.state.requests.values():
         if request.at == command.at and request.pending:
             yield NearMiss("at the deadline", command, request.deadline_at)
@@ -329,6 +407,8 @@ def _proposals(world: World, command: c.Propose) -> Iterator[NearMiss]:
 
 
 def _fenced(world: World, command: Any, run: str) -> Iterator[NearMiss]:
+    if command.fence is None:  # A framework drives the run, and there is no lease.
+        return
     for step in (-1, 1):
         yield NearMiss(f"fence {step:+}", replace(command, fence=command.fence + step))
     state = world.state.runs[run].state

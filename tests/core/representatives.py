@@ -26,12 +26,14 @@ from tests.core.build import (
     PROBED,
     RAISED,
     World,
+    answer,
     approve,
     approved,
     asking,
     at,
     edit,
     executing,
+    question,
     reject,
     settle,
     sound,
@@ -102,7 +104,7 @@ def _edit(world: World) -> c.Command:
 
 def _delegated() -> Subject:
     world = asking(ALLOW, kind="agent")
-    world.start("k1", parent=at())
+    world.delegate()
     return _of(world)
 
 
@@ -145,6 +147,44 @@ def _lease_over() -> Subject:
     return subject
 
 
+def _asking(*calls: c.Sound, **changes: Any) -> World:
+    world = World()
+    world.start(**changes)
+    world.propose(*calls)
+    return world
+
+
+def _answer(world: World) -> c.Command:
+    return answer(world.asked().id)
+
+
+def _approved_agent() -> Subject:
+    world = asking(kind="agent")
+    world.apply(approve(world.asked().id))
+    world.lease()
+    return _of(world)
+
+
+def _planned() -> Subject:
+    subject = _started(mode="plan-act")
+    subject.world.propose(plan=("look", "pay"))
+    return subject
+
+
+def _taken() -> Subject:
+    subject = _started()
+    subject.world.propose(sound(ruling=DENY))
+    return subject
+
+
+def _decided() -> Subject:
+    return _then(_asking(sound(), kind="hosted", holder=None), _reject)
+
+
+def _ended_session() -> Subject:
+    return _then(executing(), lambda world: c.EndSession(by=ANN))
+
+
 def _final() -> Subject:
     world = World()
     world.start()
@@ -163,6 +203,8 @@ REQUESTS: Mapping[str, Callable[[], Subject]] = {
     "Voided": _voided,
     "Expired": lambda: _then(_past(asking()).world, lambda world: c.Expire(run="r1")),
     "Cancelled": lambda: _then(asking(), _cancel),
+    "Open question": lambda: _of(_asking(question())),
+    "Answered": lambda: _then(_asking(question()), _answer),
     "Open settlement": _settlement,
     "Lapsed settlement": _lapsed,
     "Settled": lambda: _settlement(settled=True),
@@ -174,6 +216,8 @@ CALLS: Mapping[str, Callable[[], Subject]] = {
     "Allowed agent": lambda: _of(asking(ALLOW, kind="agent")),
     "Asking": lambda: _of(asking()),
     "Asking, approved": lambda: _of(approved()),
+    "Asking, an approved agent": _approved_agent,
+    "Asking a question": lambda: _of(_asking(question())),
     "Delegated": _delegated,
     "Executing": lambda: _of(executing()),
     "Executing, idempotent": lambda: _of(executing(recovery=AGAIN)),
@@ -188,32 +232,86 @@ CALLS: Mapping[str, Callable[[], Subject]] = {
 RUNS: Mapping[str, Callable[[], Subject]] = {
     "Working": _started,
     "Working, its lease over": _lease_over,
+    "Working, a step taken": _taken,
+    "Working, to think": lambda: _started(mode="think"),
+    "Working, to make a plan": lambda: _started(mode="plan-act"),
+    "Working on a plan": _planned,
     "Resting, work to do": lambda: _started(holder=None),
     "Resting, waiting": lambda: _of(asking()),
     "Stopping": lambda: _then(executing(), _cancel),
     "RunOver, final": _final,
     "RunOver, cancelled": lambda: _then(_started().world, _cancel),
     "Hosted": lambda: _started(holder=None, kind="hosted"),
+    "Hosted, its request decided": _decided,
+    "Stopping, its session ended": _ended_session,
 }
 
 
 def commands(subject: Subject) -> Mapping[str, Mapping[str, c.Command]]:
     """Give every command, as the run's driver or an eligible person would send it to a subject."""
-    world, request = subject.world, subject.request
+    world = subject.world
     run = world.run()
-    fence = run.fence if run.kind == "driven" else None
-    call = world.state.calls.get(at())
-    attempts = call.attempts if call else 0
     if at() not in world.drafts:
         world.drafts[at()] = sound()
+    fence = run.fence if run.kind == "driven" else None
+    return {
+        "People": _of_people(subject),
+        "Runs": _of_runs(world, fence),
+        "Steps": _of_steps(world, fence),
+        "Effects": _of_effects(world, fence),
+    }
+
+
+def _of_people(subject: Subject) -> Mapping[str, c.Command]:
+    request = subject.request
+    return {
+        "Approve": approve(request),
+        "Reject": reject(request),
+        "Withdraw": c.Withdraw(request=request, by=ANN),
+        "Edit": edit(request, sound(arguments={"amount": 7}, salt="cd" * 16)),
+        "Answer": answer(request),
+        "Settle": settle(request, False),
+        "Expire": c.Expire(run="r1"),
+        "EndSession": c.EndSession(by=ANN),
+    }
+
+
+def _of_runs(world: World, fence: int | None) -> Mapping[str, c.Command]:
+    run = world.run()
+    return {
+        "StartRun": start("r2", holder=None),
+        "StartRun, superseding": start("r2", holder=None, supersede=True),
+        "TakeLease": c.TakeLease(run="r1", holder=OTHER),
+        "RenewLease": c.RenewLease(run="r1", fence=run.fence),
+        "ReleaseLease": c.ReleaseLease(run="r1", fence=run.fence),
+        "FinishRun": c.FinishRun(run="r1", fence=fence, stop="final"),
+        "CancelRun": c.CancelRun(run="r1", by=ANN, cause="enough"),
+        "Compact": c.Compact(run="r1", fence=run.fence, step=1, summary="so far"),
+        "TakeResults": c.TakeResults(run="r1", step=1),
+    }
+
+
+def _of_steps(world: World, fence: int | None) -> Mapping[str, c.Command]:
+    step = {"step": world.run().step + 1, "salt": "ef" * 16, "arguments": {"amount": 9}}
+    proposed: dict[str, Any] = step
+    return {
+        "Propose": world.proposal(sound(0, **proposed)),
+        "Propose, allowed": world.proposal(sound(0, ruling=ALLOW, **proposed)),
+        "Propose, denied": world.proposal(sound(0, ruling=DENY, **proposed)),
+        "Propose, a question": world.proposal(question(0, **proposed)),
+        "Propose, no calls": world.proposal(answer="done", plan=("look", "pay")),
+        "RecordReads": c.RecordReads(
+            run="r1", step=1, fence=fence, results=((0, "succeeded", "x"),)
+        ),
+    }
+
+
+def _of_effects(world: World, fence: int | None) -> Mapping[str, c.Command]:
+    call = world.state.calls.get(at())
+    attempts = call.attempts if call else 0
     held = getattr(call.state, "fence", 0) if call else 0
-
-    def conclude(outcome: Any) -> c.Conclude:
-        return c.Conclude(at=at(), attempt=attempts, fence=held, outcome=outcome)
-
     today = world.drafts[at()]
     today = replace(today, draft=replace(today.draft, salt="ab" * 16))
-    edited = sound(arguments={"amount": 7}, salt="cd" * 16)
     begin = c.Begin(
         at=at(),
         fence=fence,
@@ -223,48 +321,24 @@ def commands(subject: Subject) -> Mapping[str, Mapping[str, c.Command]]:
         eligible=frozenset({"ann", "bob"}),
         policy_version="p1",
     )
-    step: dict[str, Any] = {"step": run.step + 1, "salt": "ef" * 16, "arguments": {"amount": 9}}
+    changed = replace(today, draft=replace(today.draft, environment="changed"))
+    child = c.Child(run="k2", agent="b", message="do", max_steps=5)
+    probed = c.Probed(at=at(), attempt=attempts, fence=fence, happened=None)
+
+    def conclude(outcome: Any) -> c.Conclude:
+        return c.Conclude(at=at(), attempt=attempts, fence=held, outcome=outcome)
+
     return {
-        "People": {
-            "Approve": approve(request),
-            "Reject": reject(request),
-            "Withdraw": c.Withdraw(request=request, by=ANN),
-            "Edit": edit(request, edited),
-            "Settle": settle(request, False),
-            "Expire": c.Expire(run="r1"),
-        },
-        "Runs": {
-            "StartRun": start("r2", holder=None),
-            "StartRun, superseding": start("r2", holder=None, supersede=True),
-            "StartRun, for a call": start("k2", holder=None, parent=at()),
-            "TakeLease": c.TakeLease(run="r1", holder=OTHER),
-            "RenewLease": c.RenewLease(run="r1", fence=run.fence),
-            "ReleaseLease": c.ReleaseLease(run="r1", fence=run.fence),
-            "FinishRun": c.FinishRun(run="r1", fence=fence, stop="final"),
-            "CancelRun": c.CancelRun(run="r1", by=ANN, cause="enough"),
-        },
-        "Steps and effects": {
-            "Propose": world.proposal(sound(0, **step)),
-            "Propose, allowed": world.proposal(sound(0, ruling=ALLOW, **step)),
-            "Propose, denied": world.proposal(sound(0, ruling=DENY, **step)),
-            "Propose, no calls": world.proposal(answer="done"),
-            "RecordReads": c.RecordReads(
-                run="r1", step=1, fence=fence, results=((0, "succeeded", "x"),)
-            ),
-            "Begin": begin,
-            "Begin, the world changed": replace(
-                begin, today=replace(today, draft=replace(today.draft, environment="changed"))
-            ),
-            "Begin, ann may not decide any more": replace(begin, eligible=frozenset({"bob"})),
-            "Conclude, succeeded": conclude(DONE),
-            "Conclude, failed": conclude(RAISED),
-            "Conclude, unknown": conclude(LOST),
-            "Lose": c.Lose(at=at(), attempt=attempts, fence=fence, cause="gone"),
-            "Probed, it happened": c.Probed(
-                at=at(), attempt=attempts, fence=fence, happened=True, told="done"
-            ),
-            "Probed, unsure": c.Probed(at=at(), attempt=attempts, fence=fence, happened=None),
-        },
+        "Begin": begin,
+        "Begin, the world changed": replace(begin, today=changed),
+        "Begin, ann may not decide any more": replace(begin, eligible=frozenset({"bob"})),
+        "Begin, a child run": replace(begin, child=child),
+        "Conclude, succeeded": conclude(DONE),
+        "Conclude, failed": conclude(RAISED),
+        "Conclude, unknown": conclude(LOST),
+        "Lose": c.Lose(at=at(), attempt=attempts, fence=fence, cause="gone"),
+        "Probed, it happened": replace(probed, happened=True, told="done"),
+        "Probed, unsure": probed,
     }
 
 
@@ -286,14 +360,15 @@ def cells() -> Iterator[Cell]:
     kinds = {"Requests": REQUESTS, "Calls": CALLS, "Runs": RUNS}
     for kind, rows in kinds.items():
         for row, make in rows.items():
-            for group, columns in commands(make()).items():
-                for column in columns:
-                    yield _cell(kind, row, group, column, make())
+            subject = make()
+            for group, columns in commands(subject).items():
+                for column, command in columns.items():
+                    yield _cell(kind, row, group, column, subject.world.state, command)
 
 
-def _cell(kind: str, row: str, group: str, column: str, subject: Subject) -> Cell:
-    command = commands(subject)[group][column]
-    before = subject.world.state
+def _cell(
+    kind: str, row: str, group: str, column: str, before: Session, command: c.Command
+) -> Cell:
     try:
         events, after = unfold(before, command)
     except PlacetError as error:

@@ -36,13 +36,17 @@ from placet.core.work import (
 )
 from tests.core.build import ANN, BOB, DONE, LOST
 
-PARENT, CHILD = "r", "k"
+PARENT = "r"
 HOLDERS = tuple(Holder(host="h", boot="b", pid=pid, started="0") for pid in (0, 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What the model proposes in step 1, and how often each misfortune may happen."""
+    """What the model proposes in step 1, and how often each misfortune may happen.
+
+    Every agent that is called proposes what `child` says. `foreign` effects begin outside of all
+    runs here.
+    """
 
     calls: tuple[dict[str, Any], ...]
     child: tuple[dict[str, Any], ...] = ()
@@ -51,6 +55,8 @@ class Scenario:
     crashes: int = 1
     leases_lost: int = 1
     worlds: int = 0
+    foreign: int = 0
+    hosted: bool = False
     edits: int = 0
     withdrawals: bool = False
     dismissals: int = 0
@@ -60,10 +66,16 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """A process: the leases that it believes it holds, and the body that it is inside."""
+    """A process: the leases that it believes it holds, and the body that it is inside.
+
+    Of a framework's process, whether the framework goes on in it, and where in the log it was when
+    it found that it must wait.
+    """
 
     fences: tuple[tuple[str, int], ...] = ()
     inside: tuple[Occurrence, int, int] | None = None
+    live: bool = False
+    looked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +93,9 @@ class Shadow:
     leases_lost: int = 0
     dismissed: frozenset[str] = frozenset()
     cancelled: bool = False
+    foreign: int = 0
+    outdated: frozenset[str] = frozenset()
+    delegated: frozenset[Occurrence] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +147,9 @@ def key(node: Node) -> object:
             (
                 tuple((run, fence == state.runs[run].fence) for run, fence in driver.fences),
                 driver.inside and (driver.inside[0], driver.inside[1], _held(state, driver.inside)),
+                driver.live,
+                driver.looked is None or driver.looked >= state.runs[PARENT].decided,
+                driver.looked is None,
             )
             for driver in shadow.drivers
         ),
@@ -141,6 +159,7 @@ def key(node: Node) -> object:
         (shadow.environment, shadow.edited, shadow.crashes, shadow.leases_lost),
         shadow.dismissed,
         shadow.cancelled,
+        (shadow.foreign, frozenset(names[request] for request in shadow.outdated)),
     )
 
 
@@ -156,14 +175,14 @@ def _run_key(state: Session, run: Run) -> object:
         case RunOver(stop=stop):
             return run.id, stop
         case _:
-            return run.id, run.step, run.stopping
+            return run.id, run.step, run.stopping, run.decided > run.taken
 
 
 def _call_key(state: Session, call: Call) -> object:
     more: object = ()
     match call.state:
-        case Executing(fence=fence):
-            more = fence == state.runs[call.at.run].fence
+        case Executing(fence=fence, until=until):
+            more = (fence == state.runs[call.at.run].fence, until <= state.now)
         case RetryDue(again_at=again_at, lost=lost):
             more = (again_at <= state.now, lost)
         case Asking():
@@ -205,7 +224,7 @@ def noticed(
             driver = shadow.drivers[who]
             fences = tuple(sorted({**dict(driver.fences), run: fence}.items()))
             return with_driver(shadow, who, replace(driver, fences=fences))
-        case e.RequestOpened(kind="approval", at=at, replaces=replaces):
+        case e.RequestOpened(kind="approval" | "question", at=at, replaces=replaces):
             asks = dict(shadow.asks)
             if replaces is None:
                 assert at not in asks, "a person is asked twice about one action"
@@ -214,6 +233,13 @@ def noticed(
         case e.CallEnded(at=at):
             assert at not in before.calls or before.calls[at].open, "a call has two results"
             return shadow
+        case e.RequestVoided(request=request, changed=changed) if "surface generation" in changed:
+            assert request in shadow.outdated, "a request is voided by what was there to be seen"
+            return shadow
+        case e.CallDelegated(at=at):
+            assert who is not None
+            _delegated(scenario, before, shadow, who, event)
+            return replace(shadow, delegated=shadow.delegated | {at})
         case e.AttemptBegun():
             assert who is not None
             walk.entered += 1
@@ -230,11 +256,9 @@ def _entered(
 ) -> None:
     """Hold the promises at the moment in which a process enters a body."""
     call, run = before.calls[event.at], before.runs[event.at.run]
-    template = (scenario.child if event.at.run == CHILD else scenario.calls)[event.at.index]
-    held = run.state
-    assert isinstance(held, Working), "no lease is held"
-    assert held.holder == HOLDERS[who], "another process holds the lease"
-    assert before.now < held.until, "the lease has run out"
+    template = (scenario.calls if event.at.run == PARENT else scenario.child)[event.at.index]
+    if run.kind == "driven":
+        _leased(before, run, who)
     assert call.open, "a call that has a result runs"
     first = call.attempts == 0
     again = call.recovery.idempotent or event.at not in shadow.acted
@@ -254,7 +278,43 @@ def _entered(
     _approved(before, shadow, call, before.requests[event.request])
 
 
+def _leased(before: Session, run: Run, who: int) -> None:
+    held = run.state
+    assert isinstance(held, Working), "no lease is held"
+    assert held.holder == HOLDERS[who], "another process holds the lease"
+    assert before.now < held.until, "the lease has run out"
+
+
+def _delegated(
+    scenario: Scenario, before: Session, shadow: Shadow, who: int, event: e.CallDelegated
+) -> None:
+    """Hold the promises at the moment in which an agent's run is opened."""
+    call = before.calls[event.at]
+    _leased(before, before.runs[event.at.run], who)
+    assert call.open, "a call that has a result opens a run"
+    assert event.at not in shadow.delegated, "a call opens two runs"
+    assert not shadow.cancelled, "a run is opened after its parent was cancelled"
+    if event.request is None:
+        ruling = scenario.calls[event.at.index]["ruling"]
+        assert isinstance(ruling, Allow), "nobody was asked about an agent"
+        return
+    request = before.requests[event.request]
+    assert request.at == event.at, "the approval of another call is spent"
+    _granted(before, shadow, call, request)
+
+
 def _approved(before: Session, shadow: Shadow, call: Call, request: Request) -> None:
+    _granted(before, shadow, call, request)
+    assert request.id not in shadow.outdated, "another effect has begun since it was asked"
+    older = [
+        other
+        for other in before.requests.values()
+        if other.pending and other.id != request.id and other.order < request.order
+    ]
+    assert not older, "a newer action goes first"
+
+
+def _granted(before: Session, shadow: Shadow, call: Call, request: Request) -> None:
     eligible = {"ann", "bob"} - shadow.dismissed
     votes = {by for request_id, by in shadow.votes if request_id == request.id and by in eligible}
     assert request.digest == call.digest, "another action was approved"
@@ -262,12 +322,6 @@ def _approved(before: Session, shadow: Shadow, call: Call, request: Request) -> 
     assert before.now < request.deadline_at, "the deadline has passed"
     assert request.id not in shadow.noes, "it was rejected or edited"
     assert call.environment == f"e{shadow.environment}", "the world has changed"
-    older = [
-        other
-        for other in before.requests.values()
-        if other.pending and other.id != request.id and other.order < request.order
-    ]
-    assert not older, "a newer action goes first"
 
 
 # --- what holds in every state ------------------------------------------------------------------
@@ -285,15 +339,17 @@ def hold(node: Node) -> None:
         elif isinstance(work, Wait):
             held = isinstance(run.state, Working) and run.id not in executing
             assert not held, "a lease is held while nothing can be done"
-            assert work.until is not None or work.requests or work.held_by, "a wait for nothing"
+            if run.kind == "driven":
+                assert work.until is not None or work.requests or work.held_by, "a wait for nothing"
     for call in state.calls.values():
         _hold_call(state, call)
     for request in state.requests.values():
         call = state.calls[request.at]
-        if request.kind == "approval" and request.pending:
+        if request.kind != "settlement" and request.pending:
             assert call.state == Asking(request=request.id), "a request waits for no call"
             people = request.needs.people(request.requester)
             assert len(people) >= request.needs.quorum > 0, "a request that nobody can grant"
+            assert request.kind == "approval" or isinstance(request.state, Open)
         if request.kind == "settlement" and request.pending and not request.lapsed:
             assert call.state == Unsettled(request=request.id), "a settlement waits for no call"
     for at, asked in node.shadow.asks:

@@ -159,6 +159,8 @@ def test_what_is_left_out_means_what_it_meant() -> None:
         "Recovery.time_limit": timedelta(minutes=5),
         "Request.readable": True,
         "RequestOpened.readable": True,
+        "Run.mode": "act",
+        "RunStarted.mode": "act",
     } == LEFT_OUT
     proposed = json.loads(encode(_proposed()))
     assert proposed["recovery"] == {}

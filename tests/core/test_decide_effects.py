@@ -195,7 +195,7 @@ def test_a_retry_of_what_has_begun_goes_on_while_a_request_waits() -> None:
     world = World()
     world.start()
     world.propose(sound(0, ruling=ALLOW, kind="agent"), sound(1, ruling=ALLOW, recovery=AGAIN))
-    world.start("k1", parent=at(0))
+    world.delegate()
     world.begin(1)
     world.propose(sound(0, run="k1"), run="k1")
     assert world.asked(run="k1").state == Open()

@@ -9,19 +9,16 @@ from typing import Any
 import pytest
 
 from placet.core import commands, wording
-from placet.core import events as e
 from placet.core.commands import (
     CancelRun,
     FinishRun,
-    Lose,
     RecordReads,
     ReleaseLease,
     RenewLease,
     TakeLease,
 )
 from placet.core.state import Executing, Resting, RunOver, Working
-from placet.core.values import Recovery
-from placet.core.work import CallModel, Delegate, Done, Finish, Recover, RunEffect, Wait, wake_at
+from placet.core.work import CallModel, Done, Finish, Recover, wake_at
 from tests.core.build import (
     ALLOW,
     ANN,
@@ -53,11 +50,6 @@ def started(**changes: Any) -> World:
     world = World()
     world.start(**changes)
     return world
-
-
-def hosted() -> World:
-    """Give a world whose run a framework drives."""
-    return started(kind="hosted", holder=None)
 
 
 # --- leases (D5) ------------------------------------------------------------------------------
@@ -348,106 +340,6 @@ def test_cancelling_twice_is_the_same_answer() -> None:
     world = started()
     world.propose(answer="done")
     assert world.refused(CancelRun(run="r1", by=BOB, cause="")) == "run_over"
-
-
-# --- hosted runs ------------------------------------------------------------------------------
-
-
-@pytest.mark.promise("D5")
-def test_a_hosted_run_is_leased_action_by_action() -> None:
-    world = hosted()
-    world.propose(sound(0, ruling=ALLOW))
-    assert world.refused(TakeLease(run="r1", holder=OTHER)) == "hosted_run"
-    begun = world.begin()[0]
-    assert isinstance(begun, e.AttemptBegun)
-    assert begun.fence == 1
-    world.conclude(DONE)
-    assert world.work() == Wait(until=None)
-    world.apply(FinishRun(run="r1", fence=None, stop="final"))
-
-
-@pytest.mark.promise("D5", "D4")
-def test_an_attempt_of_a_hosted_run_is_lost_at_its_time_limit_or_when_its_process_is_gone() -> None:
-
-    for gone in (None, HOLDER):
-        world = hosted()
-        world.propose(sound(0, ruling=ALLOW, recovery=Recovery(time_limit=MINUTE)))
-        world.begin()
-        lose = Lose(at=at(), attempt=1, fence=None, cause="gone", gone=gone)
-        if gone is None:
-            assert world.refused(lose) == "call_executing"
-            world.wait(2 * MINUTE)
-            assert world.work() == Recover(at=at())
-        world.apply(lose)
-        assert world.asked().kind == "settlement"
-
-
-# --- child runs -------------------------------------------------------------------------------
-
-
-def delegated(*siblings: Any) -> World:
-    """Give a world whose call 0 a child run works out."""
-    world = started()
-    world.propose(sound(0, ruling=ALLOW, kind="agent"), *siblings)
-    assert world.work() == Delegate(at=at())
-    world.start("k1", parent=at())
-    return world
-
-
-def test_a_child_runs_answer_is_the_result_of_the_call_that_opened_it() -> None:
-    world = delegated()
-    assert world.work() == Wait(until=None, held_by=("k1",))
-    assert world.run().state == Resting()
-    events = world.propose(answer="42", run="k1")
-    assert names(events) == ["StepRecorded", "RunEnded", "CallEnded"]
-    assert (world.code(), world.told()) == ("succeeded", "42")
-    assert world.work() == CallModel(step=2)
-
-
-@pytest.mark.promise("G8")
-def test_a_request_of_a_child_run_holds_the_effects_of_its_parent() -> None:
-    world = delegated(sound(1, ruling=ALLOW))
-    world.propose(sound(0, run="k1"), run="k1")
-    request = world.asked(run="k1").id
-    assert world.work() == Wait(until=None, held_by=("k1", request))
-    world.apply(approve(request))
-    assert world.work() == RunEffect(at=at(1))
-
-
-@pytest.mark.conformance(21)
-def test_cancelling_a_run_ends_its_child_runs_and_their_requests() -> None:
-    world = delegated()
-    world.propose(sound(0, run="k1"), run="k1")
-    world.apply(CancelRun(run="r1", by=ANN, cause="enough"))
-    assert world.code(run="k1") == "cancelled"
-    assert (world.work("k1"), world.work()) == (Done(stop="cancelled"), Done(stop="cancelled"))
-    assert world.code() == "cancelled"
-
-
-def test_cancelling_a_child_run_answers_its_parents_call() -> None:
-    world = delegated()
-    world.apply(CancelRun(run="k1", by=ANN, cause="enough"))
-    assert world.code() == "cancelled"
-    assert world.work() == CallModel(step=2)
-
-
-def test_what_a_child_run_has_begun_is_carried_to_its_end_before_its_parent_ends() -> None:
-    world = delegated()
-    world.propose(sound(0, run="k1", ruling=ALLOW), run="k1")
-    world.begin(run="k1")
-    world.apply(CancelRun(run="r1", by=ANN, cause="enough"))
-    assert world.code() == "Delegated"
-    world.conclude(DONE, run="k1")
-    assert (world.code(run="k1"), world.code()) == ("succeeded", "cancelled")
-    assert world.work() == Done(stop="cancelled")
-
-
-def test_only_a_call_of_an_agent_is_delegated_and_only_once() -> None:
-    world = asking(ALLOW)
-    assert world.refused(start("k1", parent=at())) == "not_delegated"
-    world = delegated()
-    assert world.refused(start("k2", parent=at())) == "not_delegated"
-    assert world.refused(world.beginning(0)) == "not_runnable"
 
 
 # --- shared ------------------------------------------------------------------------------------

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from placet.core import deciding_effects as effects
 from placet.core import deciding_requests as requests
+from placet.core import deciding_runs as runs
 from placet.core import events as e
-from placet.core.state import Open
+from placet.core.state import Open, Session
 from placet.core.unfolding import Unfolding
 from placet.core.values import Ask, Needs
 from placet.core.work import due_requests
@@ -33,6 +35,8 @@ from tests.core.shadow import Scenario
 GATED: dict[str, Any] = {"ruling": ASK}
 FREE: dict[str, Any] = {"ruling": ALLOW}
 AGENT: dict[str, Any] = {"ruling": ALLOW, "kind": "agent"}
+GATED_AGENT: dict[str, Any] = {"ruling": ASK, "kind": "agent"}
+QUESTION: dict[str, Any] = {"ruling": ASK, "kind": "question"}
 
 SMALL = {
     "an edit and a crash": Scenario(calls=(GATED,), edits=1, leases_lost=0),
@@ -52,6 +56,28 @@ SMALL = {
         people=(ANN,),
         outcomes=(DONE, RAISED, NOT_DONE, LOST),
     ),
+    "a question beside a gated call": Scenario(
+        calls=(QUESTION, GATED), people=(ANN,), leases_lost=0
+    ),
+    "an approved agent, two drivers": Scenario(
+        calls=(GATED_AGENT,), child=(FREE,), people=(ANN,), crashes=0, outcomes=(DONE,)
+    ),
+    "an approved agent in a changed world": Scenario(
+        calls=(GATED_AGENT,), child=(FREE,), worlds=1, people=(ANN,), crashes=0, drivers=1
+    ),
+    "two child runs that ask on one surface": Scenario(
+        calls=(AGENT, AGENT),
+        child=(GATED,),
+        foreign=1,
+        drivers=1,
+        people=(ANN,),
+        crashes=0,
+        leases_lost=0,
+        outcomes=(DONE,),
+    ),
+    "a hosted run, two processes and the worker": Scenario(
+        calls=(GATED, FREE), hosted=True, people=(ANN,)
+    ),
     "a probe": Scenario(calls=({**GATED, "recovery": PROBED},), people=(ANN,), leases_lost=1),
 }
 
@@ -65,6 +91,15 @@ LARGE = {
     "two calls, two drivers": Scenario(calls=(GATED, GATED), leases_lost=0),
     "a child run beside a gated call": Scenario(
         calls=(AGENT, GATED), child=(GATED,), people=(ANN,), leases_lost=0, crashes=0
+    ),
+    "an approved agent beside a gated call": Scenario(
+        calls=(GATED_AGENT, GATED), child=(FREE,), worlds=1, people=(ANN,), leases_lost=0
+    ),
+    "two child runs that ask, two drivers, a crash": Scenario(
+        calls=(AGENT, AGENT), child=(GATED,), people=(ANN,), leases_lost=0
+    ),
+    "a hosted run that asks, is asked about, and is cancelled": Scenario(
+        calls=(QUESTION, {**GATED, "recovery": PROBED}, GATED), hosted=True, cancels=True
     ),
     "all at once: two people, two drivers, an edit, a void, a child run, a crash": Scenario(
         calls=(AGENT, GATED), child=(FREE,), edits=1, worlds=1, leases_lost=0
@@ -116,6 +151,20 @@ def _forgets_the_call(so_far: Unfolding, command: Any) -> None:
         so_far.add(e.RequestExpired(request=request.id))
 
 
+def _takes_unseen(so_far: Unfolding, command: Any) -> None:
+    take_results(so_far, replace(command, seen=None))
+
+
+def _opens_unspent(so_far: Unfolding, call: Any, child: Any, request: str | None) -> None:
+    delegate(so_far, call, child, None)
+
+
+def _opens_unasked(so_far: Unfolding, command: Any, call: Any, request: Any) -> None:
+    effects._enter(so_far, command, call, None)
+
+
+take_results, delegate = runs.take_results, effects._delegate
+
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
 MUTANTS: dict[str, tuple[str, Mutant]] = {
@@ -157,6 +206,32 @@ MUTANTS: dict[str, tuple[str, Mutant]] = {
     "an expiry forgets its call": (
         "an edit and a crash",
         lambda patch: patch.setattr(requests, "expire", _forgets_the_call),
+    ),
+    "child runs void each other": (
+        "two child runs that ask on one surface",
+        lambda patch: patch.setattr(
+            "placet.core.evolve._known_to_later", lambda state, call: state
+        ),
+    ),
+    "what began elsewhere is not seen": (
+        "two child runs that ask on one surface",
+        lambda patch: patch.setattr(Session, "foreign", lambda self, surface, at: 0),
+    ),
+    "an approved agent opens its run and keeps its approval": (
+        "an approved agent, two drivers",
+        lambda patch: patch.setattr(effects, "_delegate", _opens_unspent),
+    ),
+    "an agent needs no approval": (
+        "an approved agent, two drivers",
+        lambda patch: patch.setattr(effects, "_begin_approved", _opens_unasked),
+    ),
+    "a framework takes what it has not seen": (
+        "a hosted run, two processes and the worker",
+        lambda patch: patch.setattr(runs, "take_results", _takes_unseen),
+    ),
+    "anybody may answer": (
+        "a question beside a gated call",
+        lambda patch: patch.setattr(requests, "check_authority", _anybody),
     ),
     "nobody is enough": (
         "nobody to ask",

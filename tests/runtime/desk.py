@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from placet import Agent, Placet, ScriptedModel
-from placet.agent.messages import AssistantMessage, Message, ToolMessage
-from placet.agent.models.scripted import Script
+from placet import Agent, Placet, PlacetError, ScriptedModel, tool
+from placet.agent.messages import AssistantMessage, Message, ModelRequest, ToolMessage, UserMessage
+from placet.agent.models.scripted import Script, say
 from placet.agent.tools import Tool
 from placet.core.commands import Names
 from placet.core.state import Session
+from placet.runtime.worker import Worker
 from placet.stores.sqlite import SqliteStore
 from placet.stores.store import Recorded
 
@@ -26,22 +28,24 @@ class Desk:
     def __init__(
         self,
         place: Path,
-        script: Script,
-        tools: Sequence[Tool],
+        script: Script = (),
+        tools: Sequence[Any] = (),
         *,
         approvers: Sequence[str] = ("ana",),
         max_steps: int = 20,
         model: Any = None,
+        agent: Agent | None = None,
         **options: Any,
     ) -> None:
         self.seen: list[tuple[Message, ...]] = []
         self.store = SqliteStore(place / "placet.db", **options)
-        agent = Agent(
+        agent = agent or Agent(
             name="support",
             model=model or ScriptedModel(script),
             tools=tools,
             max_steps=max_steps,
         )
+        self.agent = agent.name
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.placet = Placet(self.store, agents=[agent], approvers=approvers)
@@ -56,9 +60,11 @@ class Desk:
         """Do something with the client in an event loop of its own."""
         return asyncio.run(work(self.placet))
 
-    def start(self, message: str = "go", *, session: str = "s", run_id: str = "run_1") -> Any:
+    def start(
+        self, message: str = "go", *, session: str = "s", run_id: str = "run_1", **more: Any
+    ) -> Any:
         """Begin a run and drive it as far as it goes."""
-        return self.do(lambda p: p.run("support", message, session=session, run_id=run_id))
+        return self.do(lambda p: p.run(self.agent, message, session=session, run_id=run_id, **more))
 
     def resume(self, run_id: str = "run_1") -> Any:
         """Carry a run on."""
@@ -67,6 +73,36 @@ class Desk:
     def decide(self, request: str, decision: Any, *, by: str = "ana", **more: Any) -> Any:
         """Decide."""
         return self.do(lambda p: p.decide(request, decision, by=by, **more))
+
+    def refused(self, request: str, decision: Any, *, by: str = "ana", **more: Any) -> str:
+        """Decide what cannot be decided, and give the code of the refusal."""
+        return code_of(lambda: self.decide(request, decision, by=by, **more))
+
+    def answer(self, request: str, text: str, *, by: str = "ana", **more: Any) -> Any:
+        """Answer a question."""
+        return self.do(lambda p: p.answer(request, text, by=by, **more))
+
+    def work_once(self) -> list[tuple[str, str, str]]:
+        """Let a worker carry on what is due until nothing is; give what it reports."""
+        told: list[tuple[str, str, str]] = []
+
+        async def once(placet: Placet) -> None:
+            worker = Worker(
+                placet.engine,
+                drive=placet.drive_alone,
+                can_drive=placet.can_drive,
+                report=lambda *happening: told.append(happening),
+            )
+            await worker.once()
+
+        self.do(once)
+        return told
+
+    def children(self, run_id: str = "run_1", *, session: str = "s") -> list[str]:
+        """Name the runs that calls of a run opened, in the order in which they were opened."""
+        rows = self.store.runs("main", session=session)
+        found = [row.run for row in rows if row.run.parent and row.run.parent.run == run_id]
+        return [run.id for run in sorted(found, key=lambda run: run.order)]
 
     def results(self, run_id: str = "run_1", *, session: str = "s") -> list[str]:
         """Give what the model was told of each call, in place."""
@@ -93,4 +129,45 @@ def told(request: Any) -> list[str]:
     return [m.text for m in request.messages if isinstance(m, ToolMessage)]
 
 
-__all__ = ["AssistantMessage", "Desk", "told"]
+def said(request: ModelRequest) -> str:
+    """Give the last message of the user that a model was shown."""
+    return [m.text for m in request.messages if isinstance(m, UserMessage)][-1]
+
+
+def answers(request: ModelRequest) -> AssistantMessage:
+    """Answer with all the results that are in sight."""
+    return say(" | ".join(told(request)))
+
+
+def code_of(work: Callable[[], object]) -> str:
+    """Give the code with which something is refused."""
+    try:
+        work()
+    except PlacetError as error:
+        return error.code
+    raise AssertionError("it was not refused")
+
+
+def effect(done: list[str], name: str = "pay", **options: Any) -> Tool:
+    """Declare a tool whose effects stand in a list."""
+
+    def body(what: str) -> str:
+        """Do something to the world."""
+        done.append(f"{name} {what}")
+        return f"{name} {what} done"
+
+    body.__name__ = name
+    return tool(**options)(body)
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 11, 29, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+__all__ = ["AssistantMessage", "Clock", "Desk", "answers", "code_of", "effect", "said", "told"]

@@ -10,29 +10,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tests.servers.refused import Refused
+
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _MAX_TOOLS = 128
 _KNOWN = frozenset(
     "model messages tools tool_choice parallel_tool_calls temperature top_p max_tokens"
     " max_completion_tokens stop seed n user metadata reasoning_effort response_format stream"
-    " store service_tier frequency_penalty presence_penalty logprobs top_logprobs".split()
+    " stream_options store service_tier frequency_penalty presence_penalty logprobs"
+    " top_logprobs".split()
 )
-
-
-class Refused(Exception):
-    """The answer to a request that is not as it must be."""
-
-    def __init__(self, message: str, *, param: str | None = None, status: int = 400) -> None:
-        super().__init__(message)
-        self.param = param
-        self.status = status
-
-    def body(self) -> dict[str, Any]:
-        """Give the answer in the vendor's form."""
-        kind = "invalid_request_error"
-        return {
-            "error": {"message": str(self), "type": kind, "param": self.param, "code": None},
-        }
 
 
 def check(
@@ -50,11 +37,21 @@ def check(
         raise Refused(f"Unrecognized request argument supplied: {name}")
     if not isinstance(body.get("model"), str) or not body["model"]:
         raise Refused("you must provide a model parameter", param="model")
-    if body.get("stream"):
-        raise Refused("This server does not stream.", param="stream")
+    if not isinstance(body.get("stream", False), bool):
+        raise Refused("Invalid type for 'stream'.", param="stream")
+    if "stream_options" in body:
+        _check_stream_options(body)
     if "tools" in body:
         _check_tools(body["tools"])
     _check_messages(body.get("messages"))
+
+
+def _check_stream_options(body: dict[str, Any]) -> None:
+    if not body.get("stream"):
+        raise Refused("The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+    options = body["stream_options"]
+    if not isinstance(options, dict) or options.keys() - {"include_usage", "include_obfuscation"}:
+        raise Refused("Invalid 'stream_options'.", param="stream_options")
 
 
 def _check_tools(tools: object) -> None:

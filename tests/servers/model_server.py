@@ -1,9 +1,10 @@
-"""A real HTTP server that speaks `POST /v1/chat/completions` as a vendor does, for tests.
+"""A real HTTP server that speaks the wires of two vendors, at once or as a stream, for tests.
 
-It answers from a script, keeps every request, refuses with 400 what a vendor refuses (see
-tests/servers/chat_rules.py), and fails as told for the next requests. A script is a function of the
-request's JSON; what it gives is a text, an assistant message in wire form (see `calls`), or a whole
-body with `choices`. As a module it prints its base URL and serves until its input ends:
+`POST /v1/chat/completions` is OpenAI's (chat_wire.py, chat_rules.py), `POST /v1/messages` is
+Anthropic's (messages_wire.py, messages_rules.py). It answers from a script, keeps every request,
+refuses with 400 what a vendor refuses, and fails as told for the next requests. A script is a
+function of the request's JSON; what it gives is a text, a message as `calls` makes it, or a whole
+body in the wire's own form. As a module it prints its base URL and serves until its input ends:
 
     python -m tests.servers.model_server --script package.module:function
 """
@@ -19,14 +20,18 @@ import struct
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self, cast
 
-from tests.servers.chat_rules import Refused, check
+from tests.servers.chat_wire import ChatWire
+from tests.servers.faults import IN_STREAM, STATUSES, Fault
+from tests.servers.messages_wire import MessagesWire
+from tests.servers.refused import Refused
+
+__all__ = ["Body", "Fault", "ModelServer", "Received", "Reply", "Script", "calls"]
 
 Body = dict[str, Any]
 Reply = str | Body
@@ -40,26 +45,6 @@ DRIPS = 1_000
 
 IDLE_SECONDS = 10.0
 """How long a connection may say nothing."""
-
-
-class Fault(StrEnum):
-    """What can go wrong with one request. From EMPTY_CONTENT on the script is asked first."""
-
-    RATE_LIMITED = "rate_limited"
-    SERVER_ERROR = "server_error"
-    UNAVAILABLE = "unavailable"
-    UNAUTHORIZED = "unauthorized"
-    HANG = "hang"
-    DRIP = "drip"
-    DROP = "drop"
-    MALFORMED_JSON = "malformed_json"
-    NO_CHOICES = "no_choices"
-    EMPTY_CONTENT = "empty_content"
-    UNREADABLE_ARGUMENTS = "unreadable_arguments"
-    UNKNOWN_TOOL = "unknown_tool"
-    DUPLICATE_IDS = "duplicate_ids"
-    MISSING_IDS = "missing_ids"
-    TRUNCATED_BODY = "truncated_body"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +79,15 @@ class ModelServer:
 
     `requests` holds everything received, and `arrived` is set from the first on; `errors` holds
     what scripts raised (answered with 500). With `api_key` set, another key is answered 401.
+    `piece` is of how many characters the pieces of a stream are.
     """
 
     def __init__(self, script: Script, *, api_key: str | None = None) -> None:
         self.script = script
         self.api_key = api_key
+        self.piece = 5
+        self.chat = ChatWire()
+        self.messages = MessagesWire()
         self.requests: list[Received] = []
         self.errors: list[Exception] = []
         self.arrived = threading.Event()
@@ -120,8 +109,13 @@ class ModelServer:
 
     @property
     def base_url(self) -> str:
-        """Give what a client takes as `base_url`."""
-        return f"http://127.0.0.1:{self.port}/v1"
+        """Give what a client of `chat.completions` takes as `base_url`."""
+        return f"{self.origin}/v1"
+
+    @property
+    def origin(self) -> str:
+        """Give what a client of the Messages API takes as `base_url`."""
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def bodies(self) -> list[Body]:
@@ -135,7 +129,10 @@ class ModelServer:
             self._faults.extend([(fault, retry_after_seconds)] * times)
 
     def answer_with(self, content: str, *, status: int = 200) -> None:
-        """Answer each request that is not refused with this very text, instead of the script."""
+        """Answer each request that is not refused with this very text, instead of the script.
+
+        A text that begins with `data:`, `event:` or `:` is a stream.
+        """
         self.verbatim = (status, content.encode())
 
     def receive(self, received: Received) -> tuple[Fault, float] | None:
@@ -199,12 +196,13 @@ class _Handler(BaseHTTPRequestHandler):
         body = body if isinstance(body, dict) else None
         headers = {name.lower(): value for name, value in self.headers.items()}
         fault = self.owner.receive(Received(path=self.path, headers=headers, body=body))
+        wire = self._wire()
         if fault is not None and self._fails(*fault):
             return
         try:
-            check(self.path, headers, body, api_key=self.owner.api_key)
+            wire.check(self.path, headers, body, api_key=self.owner.api_key)
         except Refused as refused:
-            self._answer(refused.status, refused.body())
+            self._answer(refused.status, wire.refusal(refused))
             return
         assert body is not None
         if self.owner.verbatim is not None:
@@ -214,29 +212,34 @@ class _Handler(BaseHTTPRequestHandler):
             reply = self.owner.script(body)
         except Exception as error:  # noqa: BLE001 a script must not break the connection
             self.owner.errors.append(error)
-            self._answer(500, _error(f"The script raised {error!r}.", "server_error"))
+            self._answer(500, wire.error(500, f"The script raised {error!r}."))
             return
+        answer = wire.answer(body, reply, next(self.owner.numbers))
         kind = fault[0] if fault else None
-        answer = _spoiled(self._completion(body, reply), body, kind)
-        self._answer(200, answer, cut=kind is Fault.TRUNCATED_BODY)
+        if kind is not None and kind is not Fault.TRUNCATED_BODY and kind not in IN_STREAM:
+            answer = wire.spoiled(answer, body, kind)
+        if body.get("stream"):
+            self._stream(list(wire.events(body, answer, self.owner.piece)), kind)
+        else:
+            self._answer(200, wire.encoded(answer), cut=kind is Fault.TRUNCATED_BODY)
+
+    def _wire(self) -> ChatWire | MessagesWire:
+        return self.owner.messages if self.path.endswith("/messages") else self.owner.chat
 
     def do_GET(self) -> None:
-        self._answer(404, _error("There is only POST here.", "invalid_request_error"))
+        self._answer(404, self._wire().error(404, "There is only POST here."))
 
     def _fails(self, fault: Fault, retry_after_seconds: float) -> bool:
         """Answer with a fault that asks no script; say whether it was one."""
+        wire = self._wire()
+        if fault in STATUSES:
+            status, said = STATUSES[fault]
+            limited = {"Retry-After": f"{retry_after_seconds:g}"} if status == 429 else None
+            self._answer(status, wire.error(status, said), headers=limited)
+            return True
         match fault:
-            case Fault.RATE_LIMITED:
-                headers = {"Retry-After": f"{retry_after_seconds:g}"}
-                error = _error("Rate limit reached.", "requests", code="rate_limit_exceeded")
-                self._answer(429, error, headers=headers)
-            case Fault.SERVER_ERROR:
-                self._answer(500, _error("The server had an error.", "server_error"))
             case Fault.UNAVAILABLE:
                 self._answer(503, b"<html><body>Service Unavailable</body></html>")
-            case Fault.UNAUTHORIZED:
-                error = _error("Incorrect API key provided.", "invalid_request_error")
-                self._answer(401, error)
             case Fault.HANG:
                 self.owner.closing.wait(HANG_SECONDS)
                 self._drop()
@@ -245,9 +248,9 @@ class _Handler(BaseHTTPRequestHandler):
             case Fault.DROP:
                 self._drop()
             case Fault.MALFORMED_JSON:
-                self._answer(200, b'{"id": "chatcmpl-1", "choices": [{"index": 0, "mess')
+                self._answer(200, wire.half)
             case Fault.NO_CHOICES:
-                self._answer(200, {"id": "chatcmpl-1", "object": "chat.completion", "choices": []})
+                self._answer(200, wire.no_content)
             case _:
                 return False
         return True
@@ -268,31 +271,37 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close_connection = True
 
-    def _completion(self, request: Body, reply: Reply) -> Body:
-        if isinstance(reply, dict) and "choices" in reply:
-            return reply
-        message: Body = {"role": "assistant", "content": reply} if isinstance(reply, str) else reply
-        message = {"role": "assistant", "refusal": None, **message}
-        number = next(self.owner.numbers)
-        made = message.get("tool_calls")
-        if made:
-            message["tool_calls"] = [
-                {"id": f"call_{number:04}_{index}", **each} for index, each in enumerate(made)
-            ]
-        return {
-            "id": f"chatcmpl-{number}",
-            "object": "chat.completion",
-            "created": 1_700_000_000,
-            "model": request["model"],
-            "choices": [
-                {"index": 0, "message": message, "finish_reason": "tool_calls" if made else "stop"}
-            ],
-            "usage": {
-                "prompt_tokens": len(json.dumps(request)) // 4,
-                "completion_tokens": len(json.dumps(message)) // 4,
-                "total_tokens": len(json.dumps(request)) // 4 + len(json.dumps(message)) // 4,
-            },
-        }
+    def _stream(self, events: Sequence[bytes], fault: Fault | None) -> None:
+        """Send events one by one, or only the first half of them and then what the fault is."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        broken = fault in IN_STREAM or fault is Fault.TRUNCATED_BODY
+        for event in events[: len(events) // 2] if broken else events:
+            self._chunk(event)
+        match fault:
+            case Fault.STREAM_DROPPED:
+                self._drop()
+                return
+            case Fault.TRUNCATED_BODY:
+                return  # Closed in good order, but without the mark of the end.
+            case Fault.STREAM_HANGS:
+                self.owner.closing.wait(HANG_SECONDS)
+                self._drop()
+                return
+            case Fault.STREAM_ERROR:
+                self._chunk(self._wire().error_event(529, "Overloaded."))
+            case Fault.STREAM_MALFORMED:
+                self._chunk(b"data: {oops\n\n")
+            case _:
+                pass
+        self._chunk(b"")
+
+    def _chunk(self, content: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(content), content))
+        self.wfile.flush()
 
     def _answer(
         self,
@@ -307,48 +316,13 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in (headers or {}).items():
             self.send_header(name, value)
         kind = "text/html" if content.startswith(b"<") else "application/json"
+        if content.startswith((b"data:", b"event:", b":")):
+            kind = "text/event-stream"
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(content[: len(content) // 2] if cut else content)
-
-
-def _error(message: str, kind: str, *, code: str | None = None) -> Body:
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
-
-
-def _spoiled(answer: Body, request: Body, fault: Fault | None) -> Body:
-    """Spoil a sound answer; where a fault needs calls and there are none, call the first tool."""
-    if fault in (None, Fault.TRUNCATED_BODY):
-        return answer
-    choice = answer["choices"][0]
-    message = choice["message"]
-    if fault is Fault.EMPTY_CONTENT:
-        choice["message"] = {"role": "assistant", "content": None, "refusal": None}
-        choice["finish_reason"] = "stop"
-        return answer
-    if not message.get("tool_calls"):
-        tools = request.get("tools") or [{"function": {"name": "no_tool"}}]
-        message.update(calls((tools[0]["function"]["name"], {})))
-        message["tool_calls"][0]["id"] = "call_spoiled"
-        choice["finish_reason"] = "tool_calls"
-    made = message["tool_calls"]
-    if fault is Fault.DUPLICATE_IDS and len(made) == 1:
-        made.append(json.loads(json.dumps(made[0])))
-    for each in made:
-        match fault:
-            case Fault.UNREADABLE_ARGUMENTS:
-                each["function"]["arguments"] = each["function"]["arguments"][:-1] + ', "cut": '
-            case Fault.UNKNOWN_TOOL:
-                each["function"]["name"] = "no such tool"
-            case Fault.DUPLICATE_IDS:
-                each["id"] = made[0]["id"]
-            case Fault.MISSING_IDS:
-                each["id"] = ""
-            case _:
-                raise AssertionError(fault)
-    return answer
 
 
 def say_hello(request: Body) -> Reply:
@@ -358,7 +332,7 @@ def say_hello(request: Body) -> Reply:
 
 def main(arguments: list[str] | None = None) -> None:
     """Serve until standard input ends, so that no server outlives who started it."""
-    parser = argparse.ArgumentParser(description="A chat.completions server for tests.")
+    parser = argparse.ArgumentParser(description="A model server for tests.")
     parser.add_argument("--script", default=f"{__name__}:say_hello", help="module:function")
     module, _, name = parser.parse_args(arguments).script.partition(":")
     with ModelServer(getattr(importlib.import_module(module), name)) as server:

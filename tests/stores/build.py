@@ -171,7 +171,7 @@ class Session:
     def reject(self, request: str, by: Principal = ANN, reason: str = "Too much.") -> Answer:
         return self.do(c.Reject(request=request, by=by, eligible=PEOPLE, reason=reason))
 
-    def begin(self, at: Occurrence, **more: Any) -> Answer:
+    def begin(self, at: Occurrence, *, child: c.Child | None = None, **more: Any) -> Answer:
         found = self.store.session(self.tenant, self.id, c.Names(steps=((at.run, at.step),)))
         assert found is not None
         return self.do(
@@ -183,8 +183,14 @@ class Session:
                 today=self.sound(at, **more),
                 eligible=PEOPLE,
                 policy_version="p1",
+                child=child,
             )
         )
+
+    def delegate(self, at: Occurrence, child: str = "child", **more: Any) -> Answer:
+        """Open the run of an agent that is used as a tool."""
+        opens = c.Child(run=child, agent="helper", message="How many?", max_steps=5)
+        return self.begin(at, child=opens, kind="agent", **{"ruling": ALLOW, **more})
 
     def conclude(
         self, intent: AttemptBegun, outcome: c.Succeeded | c.Failed | c.Unknown | None = None

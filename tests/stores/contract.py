@@ -152,8 +152,8 @@ class StoreContract:
             session.approve("rq_none")
         assert store.session("main", "s1") is None
         assert store.sessions("main") == []
-        with pytest.raises(NotFound, match="call_not_found"):
-            session.start(parent=FIRST)
+        with pytest.raises(NotFound, match="session_not_found"):
+            session.do(c.EndSession(by=ANN))
         assert store.sessions("main") == []
         session.start()
         assert store.sessions("main") == ["s1"]
@@ -291,22 +291,6 @@ class StoreContract:
         noes = store.session("main", "s1", c.Names(call_keys=(key, ("run_1", "other"))))
         assert noes is not None
         assert list(noes.noes) == [key]
-
-    def test_a_child_run_comes_with_the_step_that_opened_it(
-        self, session: Session, store: Store
-    ) -> None:
-        session.start(kind="hosted")
-        call = session.sound(FIRST, kind="agent", ruling=ALLOW)
-        session.do(
-            c.Propose(run="run_1", step=1, fence=None, entry="", calls=(call,), policy_version="1")
-        )
-        session.start("child", kind="hosted", parent=FIRST)
-        session.do(c.FinishRun(run="child", fence=None, stop="final", answer="Four."))
-        session.do(c.FinishRun(run="run_1", fence=None, stop="final"))
-        named = store.session("main", "s1", c.Names(runs=("child",)))
-        assert named is not None
-        assert set(named.runs) == {"run_1", "child"}
-        assert list(named.calls) == [FIRST]
 
     def test_the_base_of_an_answer_is_what_is_loaded(self, session: Session, store: Store) -> None:
         session.start()

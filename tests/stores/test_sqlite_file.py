@@ -16,11 +16,14 @@ from typing import Any
 import pytest
 
 from placet.core import commands as c
+from placet.core.codec import decode, decode_event, encode
 from placet.core.errors import StoreTrouble
+from placet.core.state import Call, No, Request, Run
+from placet.core.values import Occurrence
 from placet.stores import sqlite_opening
 from placet.stores.sqlite import SqliteStore
-from tests.stores.build import ANN, Session
-from tests.stores.contract import code_of
+from tests.stores.build import ANN, Clock, Session, intent
+from tests.stores.contract import code_of, unchained
 from tests.stores.places import SqlitePlace
 
 
@@ -232,6 +235,56 @@ def test_every_older_database_is_brought_to_the_same_schema(tmp_path: Path) -> N
         with closing(sqlite3.connect(path)) as connection:
             schemas.append(_schema(connection))
     assert all(schema == schemas[0] for schema in schemas)
+
+
+@pytest.fixture
+def old(place: SqlitePlace) -> SqlitePlace:
+    """Give a file as version 1 of placet wrote it, with three sessions in it."""
+    text = Path(__file__).with_name("version_1.sql").read_text(encoding="utf-8")
+    with closing(sqlite3.connect(place.path, isolation_level=None)) as connection:
+        connection.executescript(text)
+        assert sqlite_opening.read_meta(connection, "version") == 1
+    return place
+
+
+@pytest.mark.promise("D7")
+def test_what_version_1_wrote_is_read_and_written_again_as_it_was(old: SqlitePlace) -> None:
+    parts: dict[str, Any] = {"runs": Run, "calls": Call, "requests": Request, "noes": No}
+    for table, cls in parts.items():
+        written = [text for (text,) in old.sql(f"SELECT value FROM {table}")]
+        assert written
+        assert [encode(decode(cls, text)) for text in written] == written
+    events = old.sql("SELECT kind, body FROM events")
+    assert [encode(decode_event(kind, body)) for kind, body in events] == [b for _, b in events]
+
+
+@pytest.mark.promise("D7", "H4")
+def test_a_store_of_version_1_is_brought_up_to_date_with_all_that_is_in_it(
+    old: SqlitePlace,
+) -> None:
+    before = {table: old.sql(f"SELECT * FROM {table}") for table in ("events", "runs", "requests")}
+    store = old.open(clock=Clock())
+    assert store.check()["version"] == str(sqlite_opening.VERSION)
+    for table, rows in before.items():
+        assert old.sql(f"SELECT * FROM {table}") == rows
+    for id_, active in (("s1", set()), ("s2", {"run_2", "child"}), ("s3", {"run_3"})):
+        assert unchained(list(store.events("main", id_))) == []
+        found = store.session("main", id_)
+        assert found is not None
+        assert not found.ended
+        assert set(found.runs) == active
+        assert {run.mode for run in found.runs.values()} <= {"act"}
+    session = Session(store, id="s2", fences={"child": 1})
+    session.approve(store.requests("main", session="s2")[0].request.id)
+    session.lease("child")
+    session.conclude(intent(session.begin(Occurrence("child", 1, 0))))
+    session.do(c.FinishRun(run="child", fence=session.fence("child"), stop="final", answer="42"))
+    assert store.transcript("main", "s2", "run_2")[-3].body == "42"
+    session.do(c.EndSession(by=ANN))
+    found = store.session("main", "s2")
+    assert found is not None
+    assert found.ended
+    Session(store, id="s1").start("run_9")
 
 
 def test_stores_that_are_made_at_once_are_made_once(tmp_path: Path) -> None:

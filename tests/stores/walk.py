@@ -20,7 +20,7 @@ from placet.core.errors import Mistake, Refusal
 from placet.core.evolve import evolve
 from placet.core.state import Call, Executing, Lost, Request, Run, RunOver
 from placet.core.state import Session as State
-from placet.core.values import CallCode, Occurrence, Recovery, Ruling
+from placet.core.values import CallCode, CallKind, Occurrence, Recovery, Ruling
 from placet.stores.loading import base_of
 from placet.stores.store import Store
 from tests.stores.build import (
@@ -75,15 +75,13 @@ class Walk:
         return move(self) if self.runs else self.begin_run()
 
     def begin_run(self) -> c.Command:
-        run = f"run_{self.random.randrange(4)}"
-        parents = [call.at for call in self.calls.values() if call.kind == "agent" and call.open]
         return start(
-            run,
+            f"run_{self.random.randrange(4)}",
             kind=self.random.choice(["driven", "driven", "hosted"]),
             holder=None,
             max_steps=self.random.choice([2, 9]),
             supersede=self.random.random() < 0.5,
-            parent=self.random.choice(parents) if parents and self.random.random() < 0.7 else None,
+            mode=self.random.choice(["act"] * 4 + ["think", "plan-act"]),
         )
 
     def run(self) -> Run:
@@ -105,14 +103,17 @@ class Walk:
         every = opened if opened and self.random.random() < 0.9 else list(self.calls.values())
         return self.random.choice(every) if every else None
 
-    def proposal(self, at: Occurrence, *, environment: str = "") -> c.Proposal:
+    def proposal(
+        self, at: Occurrence, *, environment: str = "", kind: CallKind | None = None
+    ) -> c.Proposal:
         if self.random.random() < 0.1:
             return unsound(at)
         rulings: tuple[Ruling, ...] = (ALLOW, DENY, asking(), asking(quorum=2))
+        kinds: tuple[CallKind, ...] = ("effect", "effect", "read", "agent", "question")
         return sound(
             at,
             ruling=self.random.choice(rulings),
-            kind=self.random.choice(["effect", "effect", "read", "agent"]),
+            kind=kind or self.random.choice(kinds),
             surface=self.random.choice(["payments", "shell", "*"]),
             recovery=self.random.choice(RECOVERIES),
             environment=environment,
@@ -134,6 +135,7 @@ class Walk:
             ),
             policy_version="p1",
             answer="So be it.",
+            plan=("look", "pay"),
         )
 
     def begin(self) -> c.Command:
@@ -141,9 +143,11 @@ class Walk:
         if call is None:
             return self.propose()
         environment = self.random.choice([call.environment] * 3 + ["changed"])
-        today = self.proposal(call.at, environment=environment)
+        today = self.proposal(call.at, environment=environment, kind=call.kind)
         if isinstance(today, c.Sound) and self.random.random() < 0.8:
             today = replace(today, call_key=call.call_key)
+        run = f"child_{self.random.randrange(6)}"
+        child = c.Child(run=run, agent="helper", message="How many?", max_steps=3)
         return c.Begin(
             at=call.at,
             fence=self.fence(call.at.run),
@@ -152,6 +156,8 @@ class Walk:
             today=today,
             eligible=PEOPLE,
             policy_version="p1",
+            child=child if call.kind == "agent" else None,
+            snapshot=self.random.choice([None, "before"]),
         )
 
     def end(self) -> c.Command:
@@ -195,6 +201,8 @@ class Walk:
         if known is not None and known.kind == "settlement":
             happened = self.random.choice([True, False, None])
             return c.Settle(request=request, by=by, eligible=PEOPLE, happened=happened, detail="x")
+        if known is not None and known.kind == "question" and self.random.random() < 0.7:
+            return c.Answer(request=request, by=by, eligible=PEOPLE, answer="Seven.")
         if known is not None and self.random.random() < 0.2:
             made = self.proposal(known.at)
             if isinstance(made, c.Sound):
@@ -221,6 +229,9 @@ class Walk:
                 c.FinishRun(run=run.id, fence=fence, stop="failed"),
                 c.ReleaseLease(run=run.id, fence=fence or 0, pause=timedelta(seconds=5)),
                 c.RenewLease(run=run.id, fence=fence or 0),
+                c.Compact(run=run.id, fence=fence or 0, step=run.step, summary="so far"),
+                c.TakeResults(run=run.id, step=run.step),
+                c.EndSession(by=ANN) if self.random.random() < 0.1 else c.Expire(run=run.id),
             )
         )
 

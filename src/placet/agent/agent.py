@@ -13,7 +13,7 @@ from typing import Literal
 from placet.agent.messages import ToolSchema
 from placet.agent.models import ModelClient
 from placet.agent.tools import Tool, tool
-from placet.core.canonical import digest_of
+from placet.core.canonical import JsonValue, digest_of
 from placet.core.errors import InvalidDeclaration
 from placet.core.values import Mode
 from placet.runtime.declarations import ApprovalFunction, Declaration, PolicyFunction
@@ -97,12 +97,16 @@ class Agent:
             declaration=_delegating(self, name or self.name, description, approval),
         )
 
-    @property
-    def may_ask(self) -> bool:
-        """Say whether any of the tools, or of an agent's among them, may have to ask a person."""
-        return self.policy is not None or any(
-            each.declaration.approval != "never"
-            or (isinstance(each, AgentTool) and each.agent.may_ask)
+    def asks_in_vain(self, *, anybody: bool) -> bool:
+        """Say whether a tool of it, or of an agent under it, may ask while nobody may be asked.
+
+        `anybody` says whether there is anybody at all to ask.
+        """
+        anybody = anybody and self.ask == "people"
+        declared = (each.declaration for each in self.tools)
+        asks = self.policy is not None or any(each.approval != "never" for each in declared)
+        return (asks and not anybody) or any(
+            isinstance(each, AgentTool) and each.agent.asks_in_vain(anybody=anybody)
             for each in self.tools
         )
 
@@ -172,8 +176,10 @@ def _delegating(
     def delegate(message: str) -> str:
         raise NotImplementedError(message)
 
-    parts = [agent.instructions, *(each.declaration.fingerprint for each in agent.tools)]
-    version = digest_of([*parts])[:16]
+    parts: list[JsonValue] = [agent.instructions, agent.mode]
+    for each in agent.tools:
+        parts += [each.declaration.name, each.declaration.kind, each.declaration.fingerprint]
+    version = digest_of(parts)[:16]
     declared = tool(delegate, name=name, version=version, approval=approval).declaration
     about = description or agent.instructions.strip().partition("\n")[0] or agent.name
     return replace(

@@ -152,7 +152,11 @@ class Loop:
             try:
                 state = await self._do(session, state, run, fence, work)
             except StaleHolder:
-                raise
+                # What others began may leave this run nothing to do but wait, and then its lease
+                # is taken from it (D1). Anything else says that another drives it, or may.
+                state = await self._engine.session(session, c.Names(runs=(run,)))
+                if isinstance(state.runs[run].state, Working):
+                    raise
             except ModelTrouble as trouble:
                 pause = REST_RETRYABLE if trouble.retryable else REST_REFUSED
                 await self._release(session, run, fence, pause, trouble.code)
@@ -180,8 +184,7 @@ class Loop:
     ) -> Session:
         match work:
             case w.CallModel(step=step, closing=closing):
-                found = state.runs[run]
-                return await self._call_model(session, found, fence, step, closing=closing)
+                return await self._call_model(session, state, run, fence, step, closing=closing)
             case w.RunReads(calls=calls):
                 answer = await self._gate.run_reads(session, calls, fence=fence)
             case w.RunEffect(at=at):
@@ -216,9 +219,9 @@ class Loop:
         return opened.state
 
     async def _call_model(
-        self, session: str, run: Run, fence: int, step: int, *, closing: bool
+        self, session: str, state: Session, run_id: str, fence: int, step: int, *, closing: bool
     ) -> Session:
-        plan: list[str] = []
+        run, plan = state.runs[run_id], list[str]()
         if run.plan is not None:
             plan = json.loads(await self._engine.payload(session, run.plan.ref))
         view = await view_of(self._engine, session, run, limit=self._agent.view_limit)
@@ -236,6 +239,10 @@ class Loop:
             for call in turn.message.calls
         ]
         plans = run.mode == "plan-act" and run.plan is None and not calls
+        answer = turn.message.text
+        if run.parent is not None and not calls:
+            # It becomes the result of a call, whose message a person may have edited.
+            answer = await self._gate.noted(session, state.calls[run.parent], answer)
         proposed = await self._gate.propose(
             session,
             run.id,
@@ -243,7 +250,7 @@ class Loop:
             calls,
             checkpoint=json.dumps(_turn_document(turn), ensure_ascii=False),
             fence=fence,
-            answer=turn.message.text,
+            answer=answer,
             claim=turn.message.text,
             plan=plan_of(turn.message.text) if plans else (),
         )
@@ -256,12 +263,19 @@ class Loop:
         request = ModelRequest(
             instructions=SUMMARISE, messages=(UserMessage(text=as_text(spoken)),)
         )
-        turn = await self._retried(lambda: self._agent.model.complete(request))
+        turn = await self._retried(lambda: self._summed_up(request))
         summary = {**_turn_document(turn), "text": turn.message.text}
         compact = c.Compact(
             run=run.id, fence=fence, step=kept, summary=json.dumps(summary, ensure_ascii=False)
         )
         return (await self._engine.execute(session, compact)).state
+
+    async def _summed_up(self, request: ModelRequest) -> ModelTurn:
+        """Have a summary made; one that says nothing would only lose what it stands for."""
+        turn = await self._agent.model.complete(request)
+        if not turn.message.text.strip():
+            raise ModelTrouble("model_malformed", "The model's summary is empty.", retryable=True)
+        return turn
 
     async def _retried(self, ask: Callable[[], Awaitable[ModelTurn]]) -> ModelTurn:
         """Ask the model, and once more where it failed for a moment."""
@@ -309,5 +323,7 @@ def _turn_document(turn: ModelTurn) -> dict[str, object]:
         "usage": {
             "input_tokens": turn.usage.input_tokens,
             "output_tokens": turn.usage.output_tokens,
+            "cached_input_tokens": turn.usage.cached_input_tokens,
+            "cache_creation_input_tokens": turn.usage.cache_creation_input_tokens,
         },
     }

@@ -240,17 +240,6 @@ def _plain(tool: Tool, what: str, function: F) -> F:
     return function
 
 
-def _plain(tool: Tool, what: str, function: F) -> F:
-    """Hold what is called beside the body to be no coroutine function, which nobody awaits."""
-    if inspect.iscoroutinefunction(function):
-        raise InvalidDeclaration(
-            "invalid_tool",
-            f"Tool {tool.__name__}: its {what} must not be async.",
-            hint="Write it with `def`; it is called in a thread of its own.",
-        )
-    return function
-
-
 def _declaration(tool: Tool) -> Declaration:
     function, options = tool._function, tool._options
     kind: CallKind = "read" if options["reads_only"] else "effect"

@@ -26,8 +26,9 @@ from placet.core.records import EntryRow
 from placet.core.state import Run
 from placet.runtime.engine import Engine
 
-#: How many earlier runs of a session are looked at.
+#: How many earlier runs of a session are looked at, and among how many of all its runs.
 RUNS_REMEMBERED = 50
+RUNS_LOOKED_AT = 800
 
 #: What a model is asked for when older steps are to be summed up.
 SUMMARISE = (
@@ -80,12 +81,9 @@ async def view_of(engine: Engine, session: str, run: Run, *, limit: int) -> View
     steps = _steps(rows, limit=limit)
     before: list[Message] = []
     if run.summary_ref is not None:
-        message = await engine.payload(session, run.message_ref)
-        summary = json.loads(await engine.payload(session, run.summary_ref))["text"]
-        before = [UserMessage(text=shortened(message, limit // 4)), _summary(summary, limit)]
+        before = await _summed_up(engine, session, run, limit=limit)
     elif run.parent is None:
-        room = limit // 2 - min(limit // 2, sum(step.size for step in steps))
-        before = await _memory(engine, session, run, room=room, limit=limit)
+        before = await _memory(engine, session, run, limit=limit)
     return View(before=tuple(before), steps=tuple(steps))
 
 
@@ -122,40 +120,59 @@ def _steps(rows: Sequence[EntryRow], *, limit: int) -> list[Step]:
     return steps
 
 
-async def _memory(
-    engine: Engine, session: str, run: Run, *, room: int, limit: int
-) -> list[Message]:
-    """Give the session's earlier runs, oldest first, as far as there is room."""
-    rows = await engine.read(
-        engine.store.runs, engine.tenant, session=session, limit=RUNS_REMEMBERED
-    )
+async def _memory(engine: Engine, session: str, run: Run, *, limit: int) -> list[Message]:
+    """Give the session's earlier runs, oldest first, in half of what the model is shown at most."""
     memory: list[Message] = []
-    for earlier in (row.run for row in rows):
-        if earlier.order >= run.order or earlier.parent is not None or earlier.kind == "hosted":
-            continue
+    room = limit // 2
+    for earlier in await _earlier(engine, session, run):
         steps = _steps(await _rows(engine, session, earlier), limit=limit)
         whole = [message for step in steps for message in step.messages]
-        if earlier.summary_ref is not None:
-            text = json.loads(await engine.payload(session, earlier.summary_ref))["text"]
-            whole.insert(0, _summary(text, limit))
-        told = next((each for each in (whole, _in_short(steps)) if size_of(each) <= room), None)
-        if not told:
+        summed_up = earlier.summary_ref is not None
+        if summed_up:
+            whole = [*await _summed_up(engine, session, earlier, limit=limit), *whole]
+        told = whole
+        if size_of(whole) > room:
+            message = await engine.payload(session, earlier.message_ref)
+            told = _in_short(message, steps, most=limit // 8)
+        if size_of(told) > room:
             break
         room -= size_of(told)
         memory = [*told, *memory]
-        if earlier.summary_ref is not None:
-            break  # It sums up what came before it, too.
+        if summed_up and told is whole:
+            break  # The summary tells of what came before, too.
     return memory
 
 
-def _in_short(steps: Sequence[Step]) -> list[Message]:
+async def _earlier(engine: Engine, session: str, run: Run) -> list[Run]:
+    """Give the runs of a session before this one, the newest first, and no run under another."""
+    limit = RUNS_REMEMBERED
+    while True:
+        rows = await engine.read(engine.store.runs, engine.tenant, session=session, limit=limit)
+        found = [
+            row.run
+            for row in rows
+            if row.run.order < run.order and row.run.parent is None and row.run.kind == "driven"
+        ]
+        if len(found) >= RUNS_REMEMBERED or len(rows) < limit or limit >= RUNS_LOOKED_AT:
+            return found[:RUNS_REMEMBERED]
+        limit *= 4
+
+
+async def _summed_up(engine: Engine, session: str, run: Run, *, limit: int) -> list[Message]:
+    """Give what stands in the place of a run's steps that were summed up."""
+    assert run.summary_ref is not None, "the run was summed up"
+    message = await engine.payload(session, run.message_ref)
+    summary = json.loads(await engine.payload(session, run.summary_ref))["text"]
+    return [UserMessage(text=shortened(message, limit // 4)), _summary(summary, limit)]
+
+
+def _in_short(message: str, steps: Sequence[Step], *, most: int) -> list[Message]:
     """Give of a run what the user said and, where it has one, its answer."""
-    messages = [message for step in steps for message in step.messages]
-    if not messages or not isinstance(messages[0], UserMessage):
-        return []
-    last = messages[-1]
-    answered = isinstance(last, AssistantMessage) and not last.calls
-    return [messages[0], last] if answered else [messages[0]]
+    told: list[Message] = [UserMessage(text=shortened(message, most))]
+    last = steps[-1].messages[-1] if steps else None
+    if isinstance(last, AssistantMessage) and not last.calls and last.text.strip():
+        told.append(AssistantMessage(text=shortened(last.text, most)))
+    return told
 
 
 def _summary(text: str, limit: int) -> UserMessage:
@@ -191,6 +208,9 @@ def first_kept(view: View, *, limit: int) -> int | None:
         if kept is not None and room < 0:
             break
         kept = step.number
+    if kept is not None and not view.before and view.steps[0].number == 0:
+        # Of the message alone there is nothing to sum up: it stays as it is.
+        return kept if kept > view.steps[1].number else None
     return kept
 
 
@@ -215,7 +235,8 @@ def shortened(text: str, most: int) -> str:
         return text
     head, tail = most * 2 // 3, most // 3
     left_out = len(text) - head - tail
-    return f"{text[:head]}\n[... {left_out} characters are left out here ...]\n{text[-tail:]}"
+    end = text[len(text) - tail :]
+    return f"{text[:head]}\n[... {left_out} characters are left out here ...]\n{end}"
 
 
 def size_of(messages: Iterable[Message]) -> int:

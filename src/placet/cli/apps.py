@@ -49,6 +49,26 @@ def opened(settings: Settings, app: str) -> Iterator[Placet]:
         yield placet
 
 
+def the_agent(placet: Placet, name: str) -> str:
+    """Say which agent is meant; raises InvalidInput where that is not clear."""
+    names = placet.agent_names
+    if name and name not in names:
+        raise InvalidInput(
+            "unknown_agent",
+            f"The app has no agent named {name}; it has: {', '.join(names)}.",
+            hint="Name one of these with --agent, or another app with --app.",
+        )
+    if name:
+        return name
+    if len(names) > 1:
+        raise InvalidInput(
+            "which_agent",
+            f"The app has several agents: {', '.join(names)}.",
+            hint="Name one with --agent.",
+        )
+    return names[0]
+
+
 def load_agents(app: str) -> list[Agent]:
     """Import an app's agents; raises InvalidDeclaration."""
     if not app:

@@ -23,18 +23,21 @@ DEBUG = "PLACET_DEBUG"
 
 #: Each command, and the module that has it.
 COMMANDS = {
-    "run": "runs",
-    "runs": "runs",
-    "resume": "runs",
+    "chat": "chat",
+    "run": "running",
+    "resume": "running",
     "worker": "working",
+    "runs": "runs",
     "cancel": "runs",
-    "inbox": "people",
-    "show": "people",
-    "approve": "people",
-    "reject": "people",
-    "edit": "people",
-    "settle": "people",
-    "withdraw": "people",
+    "end": "sessions",
+    "inbox": "looking",
+    "show": "looking",
+    "approve": "deciding",
+    "reject": "deciding",
+    "edit": "editing",
+    "answer": "answering",
+    "settle": "answering",
+    "withdraw": "deciding",
     "audit": "records",
     "export": "records",
     "import": "records",
@@ -125,7 +128,7 @@ def _tell_unexpected(error: Exception, *, as_json: bool) -> None:
 def main(context: click.Context) -> None:
     """placet: durable human control for AI agents.
 
-    People decide with inbox, show, approve, reject and edit; processes work with run, resume and
-    worker; operators look with runs, audit and doctor.
+    People talk with an agent in chat, and decide with inbox, show, approve, reject, edit and
+    answer; processes work with run, resume and worker; operators look with runs, audit and doctor.
     """
     context.ensure_object(Given)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, NoReturn
 
 from placet.core.card import Card
 from placet.core.commands import Names
 from placet.core.errors import InvalidInput, NotFound
-from placet.core.state import Request, Session
+from placet.core.state import Open, Request, Session
 from placet.opening import open_store, store_path
 from placet.people import People
 from placet.runtime.authority import Authority
@@ -114,9 +114,13 @@ def _no_agents(state: Session, run: str) -> NoReturn:
     raise InvalidInput("no_app", f"The agent {state.runs[run].agent} is not known here.")
 
 
-def card_document(card: Card) -> dict[str, Any]:
-    """Give a card as JSON: its texts are those that are shown, masked and made visible."""
-    document = asdict(card)
+def card_document(row: RequestRow, card: Card) -> dict[str, Any]:
+    """Give a card as JSON: its texts are those that are shown, masked and made visible.
+
+    What is closed has no `then` after its deadline any more.
+    """
+    waits = isinstance(row.request.state, Open)
+    document = asdict(card if waits else replace(card, then=""))
     document["arguments"] = [
         {"name": name, "shown": value} for name, value in document["arguments"]
     ]

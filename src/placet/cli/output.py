@@ -49,9 +49,9 @@ MEANINGS: Mapping[Exit, str] = {
     Exit.NOT_FOUND: "there is no such request, run, session or store",
     Exit.TROUBLE: "the world's trouble: the store or the model failed; nothing is lost",
     Exit.IN_PROGRESS: "another process is on it",
-    Exit.WAITING: "`run`, `resume`: the run waits for people (`approval_required`)",
+    Exit.WAITING: "`run`, `resume`, `chat`: the run waits for people (`approval_required`)",
     Exit.UNFINISHED: "`run`, `resume`: the run ended without its answer; `stop` says why",
-    Exit.RESTING: "`run`, `resume`: the run rests, and goes on later by a worker",
+    Exit.RESTING: "`run`, `resume`, `chat`: the run rests, and goes on later",
     Exit.INTERRUPTED: "interrupted from the keyboard",
 }
 

@@ -64,6 +64,24 @@ def standing_of(state: Session, run: Run, store: Store | None = None) -> Standin
     return Standing(word=word, detail=detail, waiting=waiting, unsettled=unsettled)
 
 
+def ways_of(run: Run) -> tuple[str, ...]:
+    """Say how a run goes about its message, where that is not simply to act, and under which."""
+    ways = [] if run.mode == "act" else [f"mode {run.mode}"]
+    if run.plan is not None:
+        ways.append(f"plan {min(run.plan.done + 1, run.plan.items)} of {run.plan.items}")
+    if run.parent is not None:
+        ways.append(f"under {run.parent.run}")
+    return tuple(ways)
+
+
+def unsettled_lines(standing: Standing) -> list[str]:
+    """Name what a run leaves to people though it ends."""
+    return [
+        f"  {settlement}: nobody knows that outcome yet; `placet show {settlement}`"
+        for settlement in standing.unsettled
+    ]
+
+
 def open_settlements(state: Session, run: str) -> tuple[str, ...]:
     """Name the settlements of a run that nobody has answered: they outlive it (D4)."""
     return tuple(
@@ -98,6 +116,9 @@ def _resting(
     if isinstance(work, Wait) and work.requests:
         return "waiting", f"waits for people: {', '.join(work.requests)}", work.requests
     if isinstance(work, Wait) and work.held_by:
+        if below := [held for held in work.held_by if held in state.runs]:
+            told = (f"{child}: {_standing(state, state.runs[child])[1]}" for child in below)
+            return "resting", f"waits for what stands under it, {'; '.join(told)}", ()
         return "resting", f"held by {visible(', '.join(work.held_by))}", ()
     until = work.until if isinstance(work, Wait) else not_before
     if until is not None and until > state.now:
@@ -122,7 +143,7 @@ def _cause_of_rest(store: Store, state: Session, run: Run) -> str:
 
 
 async def about(desk: Office, row: RequestRow) -> dict[str, Any]:
-    """Give what `show` says beside the card: how it ended, the key, and how to answer."""
+    """Give what `show` says beside the card: how it ended, what it asks, and how to answer."""
     state = await _session(desk, row)
     request = state.requests[row.request.id]
     settlement = request.kind == "settlement"
@@ -130,6 +151,8 @@ async def about(desk: Office, row: RequestRow) -> dict[str, Any]:
     return {
         "ending": await _ending(desk, row, state, request),
         "idempotency_key": idempotency_key(state.calls[request.at].digest) if settlement else None,
+        "parent_run_id": parent.run if (parent := state.runs[request.at.run].parent) else None,
+        "question": await _question(desk, row),
         "answers": _answers(request.id, request.kind) if open_one else [],
     }
 
@@ -155,6 +178,19 @@ async def _session(desk: Office, row: RequestRow) -> Session:
     return await desk.engine.session(row.session, names)
 
 
+async def _question(desk: Office, row: RequestRow) -> dict[str, Any] | None:
+    """Give the question that a request puts; None: it puts none that can be read."""
+    if row.request.kind != "question" or not row.request.readable:
+        return None
+    asked = await desk.people.question(row)
+    return {
+        "text": asked.text,
+        "answer": asked.answer,
+        "choices": list(asked.choices),
+        "wanted": asked.wanted,
+    }
+
+
 def _answers(request: str, kind: RequestKind) -> list[str]:
     if kind == "question":
         return [f"placet answer {request} TEXT", f"placet reject {request} --reason WHY"]
@@ -176,6 +212,8 @@ async def _ending(desk: Office, row: RequestRow, state: Session, request: Reques
             return f"approved by {', '.join(votes)}; {_outcome(state, request)}"
         case Rejected(by=by):
             return f"rejected by {by}: {await stored_reason(desk, row, request)}"
+        case Superseded(by=""):
+            return "a newer message took its run's place; it did not run"
         case Superseded(by=by, successor=successor):
             new = f"the new version is {successor}" if successor else "no new version was asked"
             return f"edited by {by}; {new}"

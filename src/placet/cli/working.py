@@ -12,7 +12,7 @@ import click
 
 from placet.cli.apps import app_option, opened
 from placet.cli.output import Given, shared, tell
-from placet.cli.runs import Progress
+from placet.cli.progress import Family, Progress
 from placet.core.card import status_of
 from placet.core.display import visible
 from placet.runtime.authority import refuse_under_mark
@@ -51,7 +51,8 @@ class Telling:
 
     async def drive(self, row: RunRow) -> object:
         """Carry a run on, and keep what became of it for the report that follows."""
-        result = await self._placet.drive_alone(row, on_event=Progress(row.run.id).watch)
+        progress = Progress("", Family(self._placet.engine))
+        result = await self._placet.drive_alone(row, on_event=progress.watch)
         self._results[row.run.id] = result
         return result
 

@@ -156,10 +156,15 @@ class Compact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeResults:
-    """Say that the framework which hosts a run has gone on with the results of a step."""
+    """Say that the framework which hosts a run has gone on with the results up to a step.
+
+    `seen` is the session's `seq` as it was when the framework last found that it must wait: what
+    was decided later it does not know. None: it knows of all that was decided until now.
+    """
 
     run: str
     step: int
+    seen: int | None = None
 
     def names(self) -> Names:
         """Name the step."""

@@ -22,6 +22,7 @@ from placet.core.state import (
     Asking,
     Call,
     CallOver,
+    Delegated,
     Executing,
     Lost,
     Open,
@@ -54,6 +55,8 @@ def begin(so_far: Unfolding, command: c.Begin) -> None:
     call = so_far.call(command.at)
     match call.state:
         case CallOver():
+            return
+        case Delegated(child=child) if command.child is not None and command.child.run == child:
             return
         case Executing():
             raise InProgress("call_executing", "An attempt is under way.", call=str(call.at))
@@ -89,6 +92,7 @@ def begin(so_far: Unfolding, command: c.Begin) -> None:
         _begin_approved(so_far, command, call, so_far.request(call.state.request))
     else:
         _begin_allowed(so_far, command, call)
+    so_far.finish_if_idle(run.id)
 
 
 def _begin_allowed(so_far: Unfolding, command: c.Begin, call: Call) -> None:
@@ -118,7 +122,7 @@ def _begin_allowed(so_far: Unfolding, command: c.Begin, call: Call) -> None:
             _not_held(so_far, call)
         if not (changed := _another(today, call)):
             _enter(so_far, command, call, None)
-        elif call.version > MOST_VOIDS:
+        elif call.version > MOST_VOIDS or today.kind == "question":
             told = wording.unstable(changed)
             so_far.end_call(call.at, "environment_unstable", so_far.text(told))
         else:  # What runs is what is frozen: it is frozen anew first (G4).
@@ -156,7 +160,6 @@ def _begin_again(so_far: Unfolding, command: c.Begin, call: Call, state: RetryDu
         certain = not call.recovery.idempotent
         told = wording.failed(cause, not_done=certain, attempts=call.attempts)
         so_far.end_call(call.at, "tool_failed", so_far.text(told))
-    so_far.finish_if_idle(call.at.run)
 
 
 def _begin_approved(so_far: Unfolding, command: c.Begin, call: Call, request: Request) -> None:
@@ -187,7 +190,7 @@ def _changed(so_far: Unfolding, command: c.Begin, call: Call, request: Request) 
     if isinstance(today, c.Unsound):
         return (today.code,)
     differs = {
-        "tool": today.draft.tool_fingerprint != call.tool_fingerprint,
+        "tool": (today.draft.tool_fingerprint, today.kind) != (call.tool_fingerprint, call.kind),
         "permission scope": today.draft.scope != call.scope,
         "environment": today.draft.environment != call.environment,
         "arguments": today.call_key != call.call_key,
@@ -253,7 +256,6 @@ def _void(
                 changes=f"changed since it was approved: {', '.join(changed)}",
             )
             so_far.add(e.RequestVoided(request=request.id, changed=changed, successor=successor))
-    so_far.finish_if_idle(run.id)
 
 
 def _not_held(so_far: Unfolding, call: Call) -> None:
@@ -293,7 +295,6 @@ def _delegate(so_far: Unfolding, call: Call, child: c.Child, request: str | None
         if request is not None:
             so_far.add(e.RequestCancelled(request=request, cause="agents stand too deep"))
         so_far.end_call(call.at, "policy_denied", so_far.text(wording.too_deep(MOST_DEPTH)))
-        so_far.finish_if_idle(run.id)
         return
     so_far.add(
         e.RunStarted(

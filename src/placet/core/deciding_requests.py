@@ -55,13 +55,7 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
             check_authority(request, command.by, command.eligible)
             if by in votes:
                 return
-            if not request.readable:
-                raise Refusal(
-                    "unreadable_arguments",
-                    "What cannot be read cannot be approved (G4).",
-                    hint="Reject it, or edit its arguments.",
-                    request_id=request.id,
-                )
+            _readable(request)
             met = len(votes) + 1 >= request.needs.quorum
             so_far.add(
                 e.VoteCast(
@@ -130,7 +124,7 @@ def edit(so_far: Unfolding, command: c.Edit) -> None:
         raise InvalidInput("unreadable_edit", "The edited arguments cannot be read (G4).")
     here = (so_far.state.tenant, so_far.state.id)
     same = (draft.at, draft.tool_call_id, draft.tool) == (call.at, call.tool_call_id, call.tool)
-    if not same or (draft.tenant, draft.session) != here:
+    if not same or (draft.tenant, draft.session) != here or proposal.kind == "question":
         raise InvalidInput("edit_changes_call", "An edit changes arguments only (G5).")
     if proposal.call_key == call.call_key:
         raise InvalidInput(
@@ -226,6 +220,7 @@ def answer(so_far: Unfolding, command: c.Answer) -> None:
         case Open():
             _in_time(so_far, request)
             check_authority(request, command.by, _may_decide(request, command.eligible))
+            _readable(request)
         case _:
             raise _decided(request)
     so_far.add(e.QuestionAnswered(request=request.id, by=by, answer=text, via=command.via))
@@ -284,6 +279,16 @@ def _in_time(so_far: Unfolding, request: Request) -> None:
         raise Closed(
             "expired",
             f"The deadline was {request.deadline_at:%Y-%m-%d %H:%M:%S} UTC; only no is left.",
+            request_id=request.id,
+        )
+
+
+def _readable(request: Request) -> None:
+    if not request.readable:
+        raise Refusal(
+            "unreadable_arguments",
+            "What cannot be read can be neither approved nor answered (G4).",
+            hint="Reject it, or edit an action's arguments.",
             request_id=request.id,
         )
 

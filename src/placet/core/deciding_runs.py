@@ -7,7 +7,7 @@ from placet.core import events as e
 from placet.core.errors import Closed, Conflict, InProgress, NotPermitted
 from placet.core.state import Resting, Run, RunOver, Working
 from placet.core.unfolding import Unfolding
-from placet.core.work import Wait, next_work
+from placet.core.work import Wait, is_awaited, next_work
 
 
 def start(so_far: Unfolding, command: c.StartRun) -> None:
@@ -44,13 +44,15 @@ def start(so_far: Unfolding, command: c.StartRun) -> None:
 
 def _make_room(so_far: Unfolding, command: c.StartRun) -> None:
     """A session has one active run besides child runs; a newer message may supersede it."""
-    for run in list(so_far.state.runs.values()):
-        if isinstance(run.state, RunOver) or run.parent is not None:
-            continue
+    runs = [run for run in so_far.state.runs.values() if not isinstance(run.state, RunOver)]
+    for run in runs:
         if isinstance(run.state, Working) and run.state.until > so_far.state.now:
             raise InProgress("run_active", "A run of this session is under way.", run_id=run.id)
+    for run in runs:
+        if run.parent is not None:
+            continue
         if not command.supersede:
-            waits = isinstance(next_work(so_far.state, run.id), Wait)
+            waits = all(isinstance(next_work(so_far.state, each.id), Wait) for each in runs)
             raise Conflict(
                 "run_waiting" if waits else "run_active",
                 "A run of this session has not ended.",
@@ -161,11 +163,13 @@ def compact(so_far: Unfolding, command: c.Compact) -> None:
 
 
 def take_results(so_far: Unfolding, command: c.TakeResults) -> None:
-    """Note that a framework has a step's results; while any is missing there is nothing to note."""
+    """Note that a framework has gone on; while it still waits there is nothing to note."""
     run = so_far.run(command.run)
-    calls = so_far.state.step_calls(command.run, command.step)
-    over = isinstance(run.state, RunOver) or run.kind != "hosted"
-    if over or command.step <= run.taken or any(call.open for call in calls):
+    if isinstance(run.state, RunOver) or run.decided <= run.taken:
+        return
+    if command.seen is not None and command.seen < run.decided:
+        return
+    if any(at.run == run.id and is_awaited(call) for at, call in so_far.state.calls.items()):
         return
     so_far.add(e.ResultsTaken(run=run.id, step=command.step))
 

@@ -18,6 +18,7 @@ from placet.core.errors import Conflict, InvalidInput, Refusal
 from placet.core.state import Allowed, Run
 from placet.core.unfolding import Unfolding
 from placet.core.values import (
+    FAILURES,
     REMEMBERED_NOES,
     Allow,
     Ask,
@@ -217,7 +218,7 @@ def _rule(so_far: Unfolding, command: c.Propose, run: Run, call: c.Sound) -> Non
                 raise InvalidInput("question_allowed", "A question is always put to a person.")
             freeze(so_far, call, version=1)
         case Ask():
-            needs = call.ruling.needs.named(run.requester)
+            needs = call.ruling.needs
             waiting = sum(
                 r.pending and r.kind != "settlement" for r in so_far.state.requests.values()
             )
@@ -291,6 +292,7 @@ def ask(
 ) -> str:
     """Open the request for the action that a call now stands for, and give its id."""
     frozen = so_far.call(call.draft.at)
+    requester = so_far.run(frozen.at.run).requester
     request = short_id("rq", frozen.digest)
     if request in so_far.state.requests:
         raise Conflict(
@@ -303,8 +305,8 @@ def ask(
             at=frozen.at,
             digest=frozen.digest,
             tool=frozen.tool,
-            needs=needs,
-            requester=so_far.run(frozen.at.run).requester,
+            needs=needs.named(requester),
+            requester=requester,
             deadline_at=deadline_at,
             rule=call.ruling.rule,
             policy_version=policy_version,
@@ -332,7 +334,8 @@ def _shown(display: Display) -> str:
 def record_reads(so_far: Unfolding, command: c.RecordReads) -> None:
     """Give each declared read of a step its result."""
     so_far.driven_by(command.run, command.fence)
-    for index, code, told in command.results:
+    # What was found is told, though the failure of another read stops the run.
+    for index, code, told in sorted(command.results, key=lambda result: result[1] in FAILURES):
         call = so_far.call(Occurrence(command.run, command.step, index))
         if not call.open:
             continue

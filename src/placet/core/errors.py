@@ -10,6 +10,8 @@
     │   ├── StoreTrouble        locked, read-only, full, damaged, unreachable, too new
     │   └── ModelTrouble        the model's service failed; the run waits and can be resumed
     └── Refusal                 the runtime refuses a command; the state is as it was
+        ├── ApprovalRequired    people must act first; the same call later goes on from there
+        ├── ActionRefused       the action has its answer, and it is a no, or no result
         ├── Conflict            somebody else decided otherwise, or an id now means another thing
         ├── InProgress          another worker is on it
         ├── Closed              too late: expired, superseded, cancelled, spent
@@ -84,6 +86,43 @@ class ModelTrouble(Trouble):
 
 class Refusal(PlacetError):
     """The runtime refuses a command and has changed nothing."""
+
+
+class ApprovalRequired(Refusal):
+    """People must act on `requests` first; `run_id` is the run that waits for it.
+
+    The program may end: the same call, later and anywhere, goes on from there. `held_by` names
+    what comes first where the call itself waits for nobody (G8).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        requests: tuple[str, ...],
+        run_id: str,
+        held_by: str = "",
+    ) -> None:
+        named = {"request_id": ",".join(requests), "run_id": run_id, "held_by": held_by}
+        ids = {name: value for name, value in named.items() if value}
+        super().__init__("approval_required", message, hint=hint, **ids)
+        self.requests = requests
+        self.run_id = run_id
+        self.held_by = held_by
+
+
+class ActionRefused(Refusal):
+    """The action did not run, or has no result: `code` says why, `told` what was said of it.
+
+    `code` is the call's own (DESIGN.md section 5), or `result_unreadable` where it succeeded and
+    what is on record cannot be read as what the function returns.
+    """
+
+    def __init__(self, code: str, told: str, *, hint: str = "", run_id: str) -> None:
+        super().__init__(code, told, hint=hint, run_id=run_id)
+        self.told = told
+        self.run_id = run_id
 
 
 class Conflict(Refusal):

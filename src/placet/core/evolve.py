@@ -144,7 +144,7 @@ def _transcript_compacted(state: Session, event: e.TranscriptCompacted) -> Sessi
 
 
 def _results_taken(state: Session, event: e.ResultsTaken) -> Session:
-    return _run(state, event.run, taken=event.step)
+    return _run(state, event.run, taken=state.seq)
 
 
 def _session_ended(state: Session, _event: e.SessionEnded) -> Session:
@@ -231,12 +231,13 @@ def _spent(state: Session, request: str | None) -> Session:
 
 
 def _known_to_later(state: Session, call: Call) -> Session:
-    """Count an effect as known to those who were asked about another run's call after it (G13).
+    """Count an effect as known to those who were asked about another step's call after it (G13).
 
     It was there to be seen when they were asked; within a step `Session.foreign` sees to the same.
     """
+    step = (call.at.run, call.at.step)
     for other in state.calls.values():
-        later = other.at.run != call.at.run and other.order > call.order
+        later = (other.at.run, other.at.step) != step and other.order > call.order
         if later and isinstance(other.state, Asking) and overlap(other.surface, call.surface):
             state = _call(state, other.at, other.state, foreign=other.foreign + 1)
     return state
@@ -253,7 +254,18 @@ def _attempt_lost(state: Session, event: e.AttemptLost) -> Session:
     return _call(state, event.at, Lost(holder=executing.holder))
 
 
+def _decided(state: Session) -> Session:
+    """Note with each run that a framework hosts that something it may wait for is decided."""
+    for run in state.runs.values():
+        if run.kind == "hosted" and not isinstance(run.state, RunOver):
+            state = _run(state, run.id, decided=state.seq + 1)
+    return state
+
+
 def _call_ended(state: Session, event: e.CallEnded) -> Session:
+    call = state.calls.get(event.at)
+    if call is not None and (call.asked or isinstance(call.state, (Delegated, Unsettled))):
+        state = _decided(state)
     over = CallOver(code=event.code, told_ref=event.told.ref)
     if event.at in state.calls:
         state = _call(state, event.at, over, attempts=event.attempt)
@@ -397,6 +409,7 @@ def _request_superseded(state: Session, event: e.RequestSuperseded) -> Session:
 
 
 def _request_settled(state: Session, event: e.RequestSettled) -> Session:
+    state = _decided(state)  # A surface that was closed may be open now.
     return _request(state, event.request, Settled(by=event.by, finding=event.finding))
 
 

@@ -14,6 +14,9 @@ from placet.core.errors import InvalidInput
 
 _APPROVE, _REJECT = "/approve", "/reject"
 _REQUEST = re.compile(r"[a-z]{2}_[0-9a-z]{4,64}")
+#: Signs that are taken for a slash, and letters that show as nothing.
+_SLASHES = str.maketrans("\u2044\u2215\u29f8\u2571", "////")
+_BLANKS = frozenset("\u115f\u1160")
 _FORMS = "Say exactly `/approve ID`, or `/reject ID REASON`."
 
 
@@ -76,8 +79,16 @@ def _first_word(text: str) -> tuple[str, str]:
 
 
 def _looks_like_command(text: str) -> bool:
-    """Say whether a message begins as a command does, whatever is hidden in it or mistyped."""
-    plain = unicodedata.normalize("NFKC", text)
-    seen = "".join(each for each in plain if unicodedata.category(each) not in ("Cf", "Cc", "Zs"))
-    begins = seen.casefold()
-    return begins.startswith((_APPROVE, _REJECT))
+    """Say whether a message begins as a command does, or has a line that decides about a request.
+
+    Whatever is hidden in it, put around it or mistyped changes nothing.
+    """
+    return _begins_as_command(text) or any(
+        _begins_as_command(line) and _REQUEST.search(line.casefold()) for line in text.splitlines()
+    )
+
+
+def _begins_as_command(text: str) -> bool:
+    plain = unicodedata.normalize("NFKD", text).translate(_SLASHES)
+    seen = (each for each in plain if each == "/" or (each.isalnum() and each not in _BLANKS))
+    return re.sub("^/+", "/", "".join(seen).casefold()).startswith((_APPROVE, _REJECT))

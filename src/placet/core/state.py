@@ -71,7 +71,9 @@ class Run:
     """One execution of an agent. `step` counts its model turns, from 1 (0: none yet).
 
     `view_from` is the step from which the model sees the transcript itself, and `summary_ref` what
-    it sees in place of all before. `taken` is the last step whose results a hosting framework has.
+    it sees in place of all before. Of a hosted run, `decided` is the event with which something
+    that it may have waited for was decided last, and `taken` the one up to which its framework has
+    gone on.
     """
 
     id: str
@@ -90,6 +92,7 @@ class Run:
     plan: Plan | None = None
     view_from: int = 0
     summary_ref: str | None = None
+    decided: int = 0
     taken: int = 0
     state: RunState
 

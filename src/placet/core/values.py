@@ -152,7 +152,7 @@ class Needs:
 
     def people(self, requester: str) -> frozenset[str]:
         """Give those who may decide a request made for `requester`."""
-        people = frozenset(self.approvers)
+        people = frozenset(self.named(requester).approvers)
         return people - {requester} if self.exclude_requester else people
 
 

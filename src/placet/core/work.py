@@ -172,7 +172,7 @@ def next_work(state: Session, run_id: str) -> Work:
     calls.sort(key=lambda call: call.at)
     if urgent := _urgent(state, run, calls):
         return urgent
-    if run.kind == "hosted" and run.stopping is None:
+    if run.kind == "hosted" and (calls or run.stopping is None):
         return _hosted(state, run, calls)
     if calls:
         return _runnable(state, calls) or _wait(state, calls)
@@ -199,14 +199,21 @@ def _abandoned(state: Session, run: Run, executing: Executing) -> bool:
     return True
 
 
+def is_awaited(call: Call) -> bool:
+    """Say whether the framework that proposed a call waits for others, or for a body, to go on."""
+    return call.open and not isinstance(call.state, Allowed)
+
+
 def _hosted(state: Session, run: Run, calls: list[Call]) -> Work:
-    """A framework goes on by itself, unless it waits for what people had to decide."""
-    asked = any(call.asked for call in state.step_calls(run.id, run.step))
-    if calls and _runnable(state, calls) is None:
-        return _wait(state, calls)
-    if asked and (calls or run.step > run.taken):
+    """A framework goes on by itself, unless it waits for what others had to decide."""
+    awaited = [call for call in calls if is_awaited(call)]
+    for call in awaited:
+        held = call.kind != "agent" and held_by(state, call) is not None
+        if _may_begin(state, call) and not held:
+            return ResumeHost()
+    if run.decided > run.taken and not awaited:
         return ResumeHost()
-    return Wait(until=None)
+    return _wait(state, calls)
 
 
 def _runnable(state: Session, calls: list[Call]) -> Work | None:

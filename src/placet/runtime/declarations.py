@@ -57,7 +57,8 @@ class Declaration:
     `body` and `probe` take the frozen arguments and the idempotency key. `environment` gives the
     fingerprint of what the tool reads of the world (G13), `preview` what the call would change in
     it, as a text that people are shown (H1). `snapshot` gives, before the body is entered, the
-    text from which `restore` can bring the world back to how it was (D8).
+    text from which `restore` can bring the world back to how it was (D8). A read that raises one of
+    `suspends` has not ended: it is raised on, nothing is recorded, and the read is entered again.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Declaration:
     snapshot: Callable[[Arguments], str] | None = None
     restore: Callable[[Arguments, str], None] | None = None
     not_done: tuple[type[BaseException], ...] = (NotDone,)
+    suspends: tuple[type[BaseException], ...] = ()
     fingerprint: str = ""
 
     def __post_init__(self) -> None:

@@ -55,7 +55,10 @@ LOST_CONNECTIONS = frozenset(
 
 
 async def attempt(tool: Declaration, arguments: Arguments, key: str, *, call: str) -> Outcome:
-    """Enter the body once and say how it ended. Cancellation is an outcome, and is not raised."""
+    """Enter the body once and say how it ended. Cancellation is an outcome, and is not raised.
+
+    Raises what a read suspends itself with.
+    """
     limit = tool.recovery.time_limit.total_seconds()
     body = asyncio.ensure_future(_entered(lambda: tool.body(arguments, key), call))
     try:
@@ -69,6 +72,8 @@ async def attempt(tool: Declaration, arguments: Arguments, key: str, *, call: st
     if body.cancelled():
         return Unknown(cause="it was cancelled while it ran")
     error = body.exception()
+    if tool.kind == "read" and isinstance(error, tool.suspends):
+        raise error
     return Succeeded(told=text_of(body.result())) if error is None else judged(error, tool)
 
 

@@ -198,6 +198,13 @@ class Gate:
         )
         return await self._begin(session, call, stored, fence=fence, child=child)
 
+    async def noted(self, session: str, call: Call, told: str) -> str:
+        """Tell of an edit, if there was one, along with what came of the call (G5)."""
+        if call.edits_ref is None:
+            return told
+        changes = await self._engine.payload(session, call.edits_ref)
+        return wording.edited(call.edited_by, _in_words(changes), told)
+
     async def run_reads(
         self,
         session: str,
@@ -372,8 +379,7 @@ def _noted(call: Call, changes: str, outcome: Outcome) -> Outcome:
     """Tell the model of an edit along with the result (G5)."""
     if call.edits_ref is None:
         return outcome
-    found = changes_of(changes)
-    changes = changes if found is None else wording.changes(found)
+    changes = _in_words(changes)
     match outcome:
         case c.Succeeded(told=told):
             return c.Succeeded(told=wording.edited(call.edited_by, changes, told))
@@ -381,6 +387,11 @@ def _noted(call: Call, changes: str, outcome: Outcome) -> Outcome:
             return replace(outcome, error=wording.edited(call.edited_by, changes, error))
         case c.Unknown():
             return outcome
+
+
+def _in_words(changes: str) -> str:
+    found = changes_of(changes)
+    return changes if found is None else wording.changes(found)
 
 
 def _held_against_digest(call: Call, body: str) -> Draft:

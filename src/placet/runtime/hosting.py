@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal
 
 from placet.core import commands as c
 from placet.core import work as w
 from placet.core.errors import Closed, Conflict, NotFound, Refusal
 from placet.core.state import (
+    Allowed,
     Asking,
     Call,
     CallOver,
@@ -47,6 +49,12 @@ MOST_REFUSALS = 200
 #: How long a call waits for an approved one that goes before it, and that nobody carries out.
 HELD_LASTS = timedelta(seconds=30)
 
+#: Begins the names of agents that are nobody's loop: whoever calls again goes on with their runs.
+UNTOLD = "guard:"
+
+#: The code with which a run is left to whoever calls again.
+LEFT_TO_CALLER = "left_to_caller"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
@@ -72,14 +80,18 @@ class Hosting:
         self._gate = gate
         self._agent = agent
 
-    async def begin(self, session: str, run: str, message: str, *, requester: str) -> None:
+    async def begin(
+        self, session: str, run: str, message: str, *, requester: str, supersede: bool = True
+    ) -> None:
         """Begin a run, or find it as it is.
 
         The session's run before it is over if nothing of it is open, and is superseded if it
-        waits. Raises InProgress where an effect of it is under way, and Closed where the session
-        was ended.
+        waits; without `supersede` it stays as it is, and this raises Conflict(`run_waiting` or
+        `run_active`). Raises InProgress where an effect of it is under way, and Closed where the
+        session was ended.
         """
-        await self._finish_idle(session, but=run)
+        if supersede:
+            await self._finish_idle(session, but=run)
         await self._engine.execute(
             session,
             c.StartRun(
@@ -88,7 +100,7 @@ class Hosting:
                 requester=requester,
                 message=message,
                 kind="hosted",
-                supersede=True,
+                supersede=supersede,
             ),
         )
 
@@ -119,29 +131,49 @@ class Hosting:
         calls: Sequence[ToolCall],
         *,
         checkpoint: str,
+        place: str = "",
         claim: str = "",
     ) -> tuple[Occurrence, ...]:
         """Take a whole step in one transaction, and give its calls' occurrences in their order.
 
         `reference` is the framework's own name of the step: the same one again is the same step.
-        `checkpoint` says, in the framework's words, where its state is. Raises
+        `place` says where in the framework's course it stands: where two processes drive one
+        course, each has its model's turn there, under a reference of its own, and both are the
+        same step. `checkpoint` says, in the framework's words, where its state is. Raises
         Conflict(`call_changed`) where the step was proposed with other calls.
         """
-        step = await self._step(session, run, reference)
-        entry = json.dumps({"reference": reference, "checkpoint": checkpoint}, ensure_ascii=False)
-        await self._gate.propose(session, run, step, calls, checkpoint=entry, claim=claim)
-        return tuple(Occurrence(run, step, index) for index in range(len(calls)))
+        names = {"reference": reference, "place": place}
+        entry = json.dumps({**names, "checkpoint": checkpoint}, ensure_ascii=False)
+        for _ in range(MOST_REFUSALS):
+            step, known = await self._step(session, run, names)
+            try:
+                await self._gate.propose(session, run, step, calls, checkpoint=entry, claim=claim)
+            except Closed:
+                if known != "reference":
+                    raise
+                # What was proposed before has its answers, though its run is over.
+            except Conflict as conflict:
+                if known or conflict.code != "call_changed":
+                    raise
+                continue  # Another reference took the number meanwhile.
+            if known or await self._step(session, run, names) == (step, "reference"):
+                return tuple(Occurrence(run, step, index) for index in range(len(calls)))
+        raise Conflict("step_out_of_order", "Other steps of the run come before.", run_id=run)
 
-    async def _step(self, session: str, run: str, reference: str) -> int:
-        """Find the step that a reference stands for, or the number of the next one."""
+    async def _step(
+        self, session: str, run: str, names: Mapping[str, str]
+    ) -> tuple[int, Literal["reference", "place", ""]]:
+        """Find the step that has one of these names, and say which; or the next one's number."""
         rows = await self._engine.read(
             self._engine.store.transcript, self._engine.tenant, session, run, since=1
         )
-        turns = [row for row in rows if row.kind == "turn"]
-        for row in turns:
-            if json.loads(row.body).get("reference") == reference:
-                return row.step
-        return max((row.step for row in turns), default=0) + 1
+        turns = {row.step: json.loads(row.body) for row in rows if row.kind == "turn"}
+        kinds: tuple[Literal["reference", "place"], ...] = ("reference", "place")
+        for kind in kinds:
+            for step, turn in turns.items():
+                if names[kind] and turn.get(kind) == names[kind]:
+                    return step, kind
+        return max(turns, default=0) + 1, ""
 
     async def checkpoint(self, session: str, run: str) -> str:
         """Give the checkpoint of the run's last step; raises NotFound where it has none."""
@@ -155,12 +187,18 @@ class Hosting:
         return found
 
     async def carry_out(
-        self, session: str, at: Occurrence, *, body: Body | None = None
+        self,
+        session: str,
+        at: Occurrence,
+        *,
+        body: Body | None = None,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> Answered | Waiting:
         """Take a call to its one result, at most once, or say which people must act first.
 
         `body` is entered in place of the declared one. An attempt that is under way elsewhere is
-        waited for; one whose process is gone is recovered (D4).
+        waited for; one whose process is gone is recovered (D4). Once nobody has `wanted` it any
+        more nothing further is begun, and this raises Refusal(`not_begun`).
         """
         refusals, looks = 0, 0
         while True:
@@ -173,6 +211,8 @@ class Hosting:
                 return Answered(code=call.state.code, told=told)
             if (waiting := _waits_for_people(state, call)) is not None:
                 return waiting
+            if not wanted():
+                raise Refusal("not_begun", "Nobody waits for its outcome now.", call=str(at))
             try:
                 if await self._go_on(session, state, call, body):
                     continue
@@ -203,7 +243,7 @@ class Hosting:
                 await self._gate.probe(session, call.at)
             case RetryDue(again_at=again_at) if state.now < again_at:
                 return False
-            case _ if call.kind == "read":
+            case Allowed() if call.kind == "read":
                 await self._gate.run_reads(session, (call.at,), body=body)
             case _ if w.held_by(state, call) is not None:
                 return False

@@ -16,7 +16,7 @@ from datetime import timedelta
 from placet.core.canonical import JsonValue
 from placet.core.values import REQUESTER, Allow, Ask, Deny, Needs, Ruling
 from placet.runtime.declarations import Declaration, PolicyFunction
-from placet.runtime.threads import in_thread, without_exit
+from placet.runtime.threads import in_thread
 
 #: How long an approval function may take before its silence means ask.
 APPROVAL_FUNCTION_LASTS = timedelta(seconds=5)
@@ -68,9 +68,18 @@ async def _word_of(policy: PolicyFunction, tool: str, arguments: Mapping[str, Js
 
 
 async def _consulted(function: Callable[[], object], *, name: str) -> object:
-    """Call a function that is only asked something; raises what it raises, and TimeoutError."""
+    """Call a function that is only asked something; raises an Exception where it raises any."""
+
+    def asked() -> object:
+        try:
+            return function()
+        except Exception:
+            raise
+        except BaseException as odd:  # noqa: BLE001  # A cancellation would be taken for the run's.
+            raise RuntimeError(f"it ended with {type(odd).__name__}") from None
+
     answer = await asyncio.wait_for(
-        in_thread(without_exit(function), name=name), APPROVAL_FUNCTION_LASTS.total_seconds()
+        in_thread(asked, name=name), APPROVAL_FUNCTION_LASTS.total_seconds()
     )
     if asyncio.iscoroutine(answer):
         answer.close()

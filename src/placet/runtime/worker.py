@@ -19,6 +19,7 @@ from placet.core.events import LEASE
 from placet.core.state import Working
 from placet.runtime.effects import described
 from placet.runtime.engine import Engine
+from placet.runtime.hosting import LEFT_TO_CALLER
 from placet.runtime.processes import is_gone
 from placet.stores.store import RunRow
 
@@ -147,7 +148,8 @@ class Worker:
             await self._drive(row)
         except InProgress as busy:
             self._leave_alone(run.id)
-            self._report("in_progress", run.id, busy.message)
+            if busy.code != LEFT_TO_CALLER:  # That is nobody's trouble, and no news either.
+                self._report("in_progress", run.id, busy.message)
             return False
         except ModelTrouble as trouble:  # The run rests by its own row, and is due again later.
             self._report("trouble", run.id, str(trouble))

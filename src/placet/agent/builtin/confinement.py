@@ -6,7 +6,8 @@ relative to the directory before it and never through a link. A link that takes 
 directory or file after the path was resolved so makes the walk fail, and cannot lead it elsewhere.
 What is out of reach (G10) is compared by device and inode with what was opened, so that another
 name, a hard link or another mount of it is found too, and by its name in its directory where it
-does not exist yet. It is not a sandbox: it holds for what goes through here, and not for `bash`.
+does not exist yet; but a hard link to a file within a protected directory is not found. It is
+not a sandbox: it holds for what goes through here, and not for `bash`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ CONFIG_VARIABLE = "PLACET_CONFIG"
 
 #: A larger file is not changed: it would be kept whole, so that the change can be taken back.
 LARGEST_FILE_BYTES = 4 * 1024 * 1024
+
+#: A path is no longer than what programs can name, and leads no deeper than people go.
+MOST_PATH_BYTES = 4_000
+MOST_DEPTH = 100
 
 _CLOSED = os.O_CLOEXEC | os.O_NOFOLLOW
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _CLOSED
@@ -68,7 +73,7 @@ class Identity:
 
     device: int
     inode: int
-    changed_ns: int
+    changed_ns: int  # Of the inode, which nobody can set.
     size: int
     mode: int
 
@@ -78,7 +83,7 @@ class Identity:
         return Identity(
             device=found.st_dev,
             inode=found.st_ino,
-            changed_ns=found.st_mtime_ns,
+            changed_ns=found.st_ctime_ns,
             size=found.st_size,
             mode=stat.S_IMODE(found.st_mode),
         )
@@ -120,8 +125,11 @@ class Confinement:
                 f"{shown} is outside of the workspace{leads}."
                 f" Give a path inside {visible(self.root)}, relative to it."
             )
+        parts = tuple(part for part in real[len(within) :].split("/") if part)
+        if len(parts) > MOST_DEPTH or len(os.fsencode(real)) > MOST_PATH_BYTES:
+            raise OutOfReach(f"The path {shown} is too long.")
         return Place(
-            parts=tuple(part for part in real[len(within) :].split("/") if part),
+            parts=parts,
             shown=shown,
             is_linked=real != lexical,
             names_directory=path.endswith("/"),
@@ -250,10 +258,12 @@ class _Guard:
     """What is out of reach, as it stands on the disk when this is made."""
 
     def __init__(self, protected: tuple[Path, ...]) -> None:
-        named = os.environ.get(CONFIG_VARIABLE)
-        paths = {*protected, *protected_paths(), *map(Path.absolute, map(Path, RESERVED_NAMES))}
-        if named and "\0" not in named:
-            paths.add(Path(named).absolute())
+        paths = {*protected, *protected_paths()}
+        with contextlib.suppress(OSError):  # The working directory may be gone.
+            paths |= {Path(os.path.abspath(name)) for name in RESERVED_NAMES}
+        if named := os.environ.get(CONFIG_VARIABLE):
+            with contextlib.suppress(OSError):
+                paths.add(Path(os.path.abspath(named)))
         self._opened: set[tuple[int, int]] = set()
         self._names: set[tuple[int, int, str]] = set()
         paths |= {Path(os.path.realpath(path)) for path in paths}

@@ -33,6 +33,7 @@ LEAST_LIKENESS = 0.5
 _MOST_PLACES_NAMED = 10
 _MOST_PLACES_COUNTED = 100
 _MOST_SPACES_A_TAB = 8
+_MOST_LEVELS = 20
 _INDENT = re.compile(r"[ \t]*")
 
 
@@ -200,7 +201,7 @@ def _tolerant_span(lined: _Lined, old: str, new: str) -> tuple[Found, Sequence[_
         ("indentation", str.strip),
     )
     for how, stripped in ways:
-        windows = list(_windows(lined.lines, wanted, stripped))
+        windows = list(islice(_windows(lined.lines, wanted, stripped), _MOST_PLACES_COUNTED + 1))
         if len(windows) > 1:
             where = _named(lined, [lined.original(lined.whole_lines(w, 1)[0]) for w in windows])
             raise Unmatched(
@@ -228,10 +229,10 @@ def _windows(
     sought = [stripped(line) for line in wanted]
     if not any(sought):
         return
-    here = [stripped(line) for line in lines]
-    for first in range(len(here) - len(sought) + 1):
-        if here[first] == sought[0] and here[first : first + len(sought)] == sought:
-            yield first
+    here = "".join(f"\n{stripped(line)}" for line in lines) + "\n"
+    ends = [m.start() for m in re.finditer("\n", here)]
+    for start, _ in _occurrences(here, "\n" + "\n".join(sought) + "\n", 1):
+        yield bisect_left(ends, start)
 
 
 def _reindented(new: str, wanted: Sequence[str], there: Sequence[str], line: int) -> str:
@@ -283,6 +284,8 @@ def _is_a_tab_for_spaces(one: str, other: str) -> bool:
 
 def _by_levels(indent: str, known: dict[str, str]) -> str | None:
     """Find two indentations that are a level apart here as there, and count in levels from one."""
+    if len(known) > _MOST_LEVELS:
+        return None
     for lower, upper in ((a, b) for a in known for b in known if b.startswith(a) and a != b):
         level, there = upper[len(lower) :], known[upper].removeprefix(known[lower])
         if not there or not known[upper].startswith(known[lower]):

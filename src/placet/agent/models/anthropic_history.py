@@ -136,15 +136,11 @@ def _said(message: AssistantMessage, ids: _Ids) -> list[dict[str, Any]]:
     if own is None:
         return [*_text(message.text), *calls]
     called = iter(calls)
-    content = [block if block["type"] != "tool_use" else block | next(called) for block in own]
-    # The API takes no thinking at the end: nothing came of it, or it was cut off.
-    while content and content[-1]["type"] in _THINKING:
-        content.pop()
-    return content
+    return [block if block["type"] != "tool_use" else block | next(called) for block in own]
 
 
 def _own_blocks(message: AssistantMessage) -> list[dict[str, Any]] | None:
-    """Give the API's own blocks, or None where there are none, or not one for each call."""
+    """Give the API's own blocks, or None where they are none that it would take back."""
     content = message.provider_content
     if content is None or content.provider != PROVIDER:
         return None
@@ -154,7 +150,10 @@ def _own_blocks(message: AssistantMessage) -> list[dict[str, Any]] | None:
         return None
     if sum(block["type"] == "tool_use" for block in blocks) != len(message.calls):
         return None
-    return [block for block in blocks if block["type"] != "text" or _text(str(block.get("text")))]
+    said = [block for block in blocks if block["type"] != "text" or _text(str(block.get("text")))]
+    # Thinking at the end, which nothing came of, is refused; so is some of a message's thinking
+    # without the rest.
+    return said if said and said[-1]["type"] not in _THINKING else None
 
 
 def _read(blocks: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -150,7 +150,7 @@ class Troubles:
             wait = _retry_after_seconds(headers or {})
             return ModelTrouble(
                 "model_rate_limited",
-                what,
+                f"{what}.",
                 hint="Wait before trying again; where a quota is used up, raise it first.",
                 retryable=True,
                 model=self.model,
@@ -164,7 +164,7 @@ class Troubles:
         hint = _REFUSED_HINTS.get(status, _REFUSED_HINTS[400])
         return ModelTrouble(
             "model_refused",
-            what,
+            f"{what}.",
             hint=hint.format(key_variable=self.key_variable, address=self.address),
             retryable=False,
             model=self.model,

@@ -1,0 +1,219 @@
+"""The runs of guarded functions: one call is one run, which every process finds by its names.
+
+Theory of operation. A run's id is made of tenant, session, the function's name and the call key,
+and so is found again by whoever calls the same. It has one step with one call, and is over with
+it. A call that did not run, and may be proposed again, has a further run the next time.
+
+A session has one run at a time, and one that is there is never superseded. What stands before a
+call is brought on as far as that needs nothing of another's function: a deadline is kept, a lost
+attempt taken from the dead, a run that has its answer ended. So a process that died in the middle
+of a call keeps nobody from the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from placet.core import commands as c
+from placet.core import work as w
+from placet.core.canonical import digest_of, short_id
+from placet.core.errors import Closed, Conflict, InProgress, NotFound, PlacetError, Refusal
+from placet.core.state import Call, CallOver, Run, RunOver, Session
+from placet.core.values import Occurrence
+from placet.runtime.declarations import Arguments, Body
+from placet.runtime.hosting import LOOK_AGAIN, UNTOLD, Answered, Hosting, Waiting
+from placet.runtime.proposing import ToolCall
+
+if TYPE_CHECKING:
+    from placet.client import Placet
+
+#: Begins the names of guards whose `on_decided` is told when a call can go on.
+TOLD = "guarded:"
+
+#: How long a call waits for another action of its session that no person has to decide.
+BUSY_LASTS = timedelta(seconds=10)
+
+#: How long a run that was begun, and has no call yet, is taken to be in its caller's hands.
+LEFT_TO_BEGIN = timedelta(seconds=5)
+
+#: How often a call that did not run, and may be proposed again, is proposed.
+MOST_AGAIN = 100
+
+#: Refusals that say that another run of the session comes first.
+_BUSY = frozenset({"run_waiting", "run_active"})
+
+#: Refusals that another process explains, which was at the same call meanwhile.
+_MEANWHILE = frozenset({"run_over", "run_exists"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A call as it is asked for: `arguments` is JSON, frozen as it will run."""
+
+    session: str
+    requester: str
+    arguments: str
+    names: tuple[str, ...]
+
+    def run(self, *, again: int) -> str:
+        """Name the run that the call has, the first time or a later one."""
+        return short_id("run", digest_of(["guard", *self.names, again]))
+
+
+class Entry:
+    """One caller's way into the body, and what came of it here."""
+
+    def __init__(self, body: Body, written: Callable[[Any], str]) -> None:
+        self._body = body
+        self._written = written
+        self.runs: set[str] = set()
+        self.text: str | None = None
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    async def body(self, arguments: Arguments, key: str) -> object:
+        """Enter the function, and write its result down as later callers will read it."""
+        try:
+            self.value = await self._body(arguments, key)
+        except BaseException as error:
+            self.error = error
+            raise
+        self.text = self._written(self.value)
+        return self.text
+
+
+class Runs:
+    """The runs of one guarded function."""
+
+    def __init__(self, placet: Placet, hosting: Hosting, name: str) -> None:
+        self._placet = placet
+        self._engine = placet.engine
+        self._hosting = hosting
+        self._name = name
+
+    async def carried(
+        self, asked: Asked, entry: Entry, *, wanted: Callable[[], bool]
+    ) -> tuple[str, Answered | Waiting]:
+        """Take a call to its result, in the run that is its own, or say what comes before it.
+
+        Raises InProgress where that is no matter of waiting for people, Closed where the session
+        was ended, and Refusal(`not_begun`) once the call is not `wanted` any more.
+        """
+        loop = asyncio.get_running_loop()
+        until, again = loop.time() + BUSY_LASTS.total_seconds(), 0
+        while again < MOST_AGAIN:
+            run = asked.run(again=again)
+            state, call = await self.found(asked.session, run)
+            if _is_over(state, run):
+                answer = await self._answer(asked.session, call)
+                if answer is not None and (answer.code != "interrupted" or run in entry.runs):
+                    return run, answer
+                again += 1
+                continue
+            try:
+                at = await self._proposed(asked, state, run, call)
+                entry.runs.add(run)
+                found = await self._hosting.carry_out(
+                    asked.session, at, body=entry.body, wanted=wanted
+                )
+            except (Closed, Conflict, InProgress) as refusal:
+                if refusal.code in _MEANWHILE:
+                    continue
+                if refusal.code not in _BUSY:
+                    raise
+                waiting = await self._before(asked.session, refusal.ids["run_id"])
+                if waiting is not None:
+                    return run, waiting
+                if loop.time() > until or not wanted():
+                    raise self._held(refusal) from None
+                await asyncio.sleep(LOOK_AGAIN.total_seconds())
+                continue
+            if isinstance(found, Answered):
+                await self._hosting.end(asked.session, run)
+            return run, found
+        raise Closed("run_over", f"{self._name} was proposed again too often.", run_id=run)
+
+    async def found(self, session: str, run: str) -> tuple[Session | None, Call | None]:
+        """Look for a run and its one call."""
+        names = c.Names(runs=(run,), steps=((run, 1),))
+        try:
+            state = await self._engine.session(session, names)
+        except NotFound:
+            return None, None
+        return state, state.calls.get(Occurrence(run, 1, 0))
+
+    async def end_if_idle(self, session: str, run: str) -> None:
+        """End a run whose call has its result."""
+        _, call = await self.found(session, run)
+        if call is not None and not call.open:
+            await self._hosting.end(session, run)
+
+    async def _answer(self, session: str, call: Call | None) -> Answered | None:
+        """Give the answer of a call in a run that is over; None where it ended without one."""
+        if call is None or not isinstance(call.state, CallOver):
+            return None
+        told = await self._engine.payload(session, call.state.told_ref)
+        return Answered(code=call.state.code, told=told)
+
+    async def _proposed(
+        self, asked: Asked, state: Session | None, run: str, call: Call | None
+    ) -> Occurrence:
+        """Propose the call in its run, where nobody has yet; begin the run where nobody has."""
+        if call is not None:
+            return call.at
+        if state is None or run not in state.runs:
+            message = f"a call of {self._name}"
+            await self._hosting.begin(
+                asked.session, run, message, requester=asked.requester, supersede=False
+            )
+        proposed = ToolCall(id=run, name=self._name, arguments=asked.arguments)
+        (at,) = await self._hosting.propose(
+            asked.session, run, "call", [proposed], checkpoint=asked.arguments
+        )
+        return at
+
+    # --- what comes before (G8) ---------------------------------------------------------------
+
+    async def _before(self, session: str, run: str) -> Waiting | None:
+        """Say for whom the session's run waits; None where it is to be looked at again."""
+        state = await self._engine.session(session, c.Names(runs=(run,)))
+        if _is_over(state, run):
+            return None
+        if w.due_requests(state):
+            await self._engine.execute(session, c.Expire(run=run))
+        elif state.runs[run].agent.startswith((UNTOLD, TOLD)):
+            await self._brought_on(state, state.runs[run])
+        state = await self._engine.session(session, c.Names(runs=(run,)))
+        work = w.next_work(state, run)
+        requests = work.requests if isinstance(work, w.Wait) else ()
+        return Waiting(requests=requests, held_by=requests[0]) if requests else None
+
+    async def _brought_on(self, state: Session, run: Run) -> None:
+        """Do for another call's run what needs nothing of its function."""
+        calls = [call for call in state.calls.values() if call.at.run == run.id]
+        if not calls:
+            if state.now - run.started_at >= LEFT_TO_BEGIN:
+                await self._hosting.end(state.id, run.id)
+        elif not any(call.open for call in calls):
+            await self._hosting.end(state.id, run.id)
+        elif run.agent.startswith(UNTOLD):
+            with suppress(Refusal):  # It is its own caller's to go on with.
+                await self._placet.resume(run.id)
+
+    def _held(self, busy: PlacetError) -> InProgress:
+        return InProgress(
+            "run_active",
+            f"{self._name} has not run: another run of its session is under way, or goes first.",
+            hint="Call it again once that one is over, or cancel that one.",
+            **busy.ids,
+        )
+
+
+def _is_over(state: Session | None, run: str) -> bool:
+    found = None if state is None else state.runs.get(run)
+    return found is not None and isinstance(found.state, RunOver)

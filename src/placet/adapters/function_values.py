@@ -1,0 +1,102 @@
+"""A guarded function's arguments as JSON, and its result as a text that is read back as it was.
+
+One rule for results, so that who calls later gets a value equal to what the first caller got: a
+function that is annotated `-> str` has its text on record as it is; any other has its result on
+record as JSON, written and read through its return annotation by pydantic (without one, as plain
+JSON). Nothing here judges a call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
+
+from placet.agent.signatures import Function, IdempotencyKey
+from placet.core.errors import InvalidDeclaration
+
+
+class Parameters:
+    """What callers give a function: its parameters without the idempotency key."""
+
+    signature: inspect.Signature
+
+    def __init__(self, name: str, function: Function) -> None:
+        hints = typing.get_type_hints(function, include_extras=True)
+        signature = inspect.signature(function)
+        given = [p for p in signature.parameters.values() if hints[p.name] is not IdempotencyKey]
+        self.signature = signature.replace(parameters=given)
+        fields: dict[str, Any] = {
+            each.name: (hints[each.name], ... if each.default is each.empty else each.default)
+            for each in given
+        }
+        config = ConfigDict(extra="forbid", validate_default=True, populate_by_name=True)
+        self._model = create_model(f"{name}_call", __config__=config, **fields)
+
+    def given(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Give a call's arguments as JSON values; raises TypeError, or ValueError."""
+        bound = self.signature.bind(*args, **kwargs)
+        try:
+            model = self._model.model_validate(bound.arguments)
+        except ValidationError as error:
+            raise ValueError(_told(error)) from error
+        written: dict[str, Any] = model.model_dump(mode="json", by_alias=True, round_trip=True)
+        return written
+
+    def values(self, arguments: str) -> Mapping[str, Any]:
+        """Read frozen arguments as the function is given them."""
+        model: BaseModel = self._model.model_validate_json(arguments)
+        return {name: getattr(model, name) for name in self.signature.parameters}
+
+
+class Results:
+    """What a function returns, on its way to the record and back."""
+
+    def __init__(self, name: str, function: Function) -> None:
+        returns = typing.get_type_hints(function, include_extras=True).get("return", Any)
+        self._is_text = returns is str
+        self._is_free = returns in (Any, object)
+        try:
+            self._adapter: TypeAdapter[Any] = TypeAdapter(returns)
+        except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation) as error:
+            raise InvalidDeclaration(
+                "invalid_guard",
+                f"Guard of {name}: what it returns cannot be read back from the record.",
+                hint="Return what JSON can hold, and annotate it so.",
+            ) from error
+
+    def written(self, result: Any) -> str:
+        """Write a result down. The function has acted: whatever it returned, this does not fail."""
+        if self._is_text and isinstance(result, str):
+            return str.__str__(result)
+        try:
+            return self._adapter.dump_json(
+                result, by_alias=True, round_trip=True, warnings=False
+            ).decode()
+        except BaseException:  # noqa: BLE001  # The outcome is on record all the same.
+            return f"(a result of type {type(result).__name__} that cannot be written down)"
+
+    def read(self, text: str, *, by_hand: bool) -> Any:
+        """Read a result back; raises ValueError where it is not what the function returns.
+
+        What a person wrote `by_hand`, who found out what the result was, may be a plain text.
+        """
+        if self._is_text:
+            return text
+        try:
+            return self._adapter.validate_json(text)
+        except ValidationError:
+            if by_hand or self._is_free:
+                return self._adapter.validate_python(text)
+            raise
+
+
+def _told(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(str(part) for part in problem['loc']) or 'arguments'}: {problem['msg']}"
+        for problem in error.errors(include_url=False, include_context=False)
+    )

@@ -1,0 +1,355 @@
+"""Guarded functions: plain Python as the framework, whose loop is whoever calls the function.
+
+One call of a function with some arguments, in a session, is one action. Whoever calls proposes it,
+carries it out once it may run, or has what is on record of it; in between nobody waits, unless the
+caller wants to (D1). `Placet.guard` says how it acts; `placet.adapters.function_runs` keeps it so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from placet.adapters.function_runs import TOLD, Asked, Entry, Runs
+from placet.adapters.function_values import Parameters, Results
+from placet.agent.tools import ToolOptions, tool
+from placet.core import wording
+from placet.core.canonical import Unreadable, call_key
+from placet.core.card import changes_of
+from placet.core.errors import (
+    ActionRefused,
+    ApprovalRequired,
+    InProgress,
+    InvalidDeclaration,
+    InvalidInput,
+    Mistake,
+    NotPermitted,
+    Refusal,
+)
+from placet.core.state import Call, Settled
+from placet.guarding import EditedWarning, Terms
+from placet.portal import blocking
+from placet.runtime.authority import refuse_inside_tool
+from placet.runtime.declarations import Arguments, Declaration, Happened, InvalidArguments
+from placet.runtime.effects import described
+from placet.runtime.hosting import LOOK_AGAIN, UNTOLD, Answered, Waiting
+from placet.runtime.threads import in_thread
+from placet.settings import current_account
+
+if TYPE_CHECKING:
+    from placet.client import Placet
+    from placet.driving import Driving
+
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: How often a waiting call looks at its request though nothing in the store seems to change.
+LOOK_ANYWAY = timedelta(seconds=1)
+
+#: Stands in what a person has established, and makes it worth to look who.
+_ESTABLISHED = wording.settled_done("", "").partition(";")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Done(Generic[R]):
+    """What a call has brought about; `edit` says what a person changed, if one did."""
+
+    value: R
+    edit: str
+
+
+class GuardedFunction(Generic[R]):
+    """A function whose calls go through the gate; `Placet.guard` makes it, and says how it acts."""
+
+    def __init__(
+        self,
+        placet: Placet,
+        driving: Driving,
+        function: Callable[..., R],
+        terms: Terms,
+        options: ToolOptions,
+    ) -> None:
+        self._tool = tool(**options)(function)
+        self.__name__ = name = self._tool.__name__
+        self.__doc__ = function.__doc__
+        self._placet = placet
+        self._driving = driving
+        self._engine = placet.engine
+        self._terms = _checked(name, terms)
+        self._parameters = Parameters(name, function)
+        self._results = Results(name, function)
+        self._is_async = inspect.iscoroutinefunction(function)
+        self.__signature__ = self._parameters.signature
+        names = {f"{UNTOLD}{name}", f"{TOLD}{name}"}
+        if names & set(driving.host_names):
+            raise InvalidDeclaration(
+                "invalid_guard",
+                f"Two guarded functions are named {name}.",
+                hint="A call is found again by its function's name: give one a `name` of its own.",
+            )
+        self._host()
+
+    def _host(self) -> None:
+        """Make it known, as it is declared by now."""
+        self._declaration = self._tool.declaration
+        probe, written = self._declaration.probe, self._results.written
+
+        async def recorded(arguments: Arguments, key: str) -> object:
+            return await self._entry().body(arguments, key)
+
+        async def probed(arguments: Arguments, key: str) -> object:
+            assert probe is not None, "only what has a probe is probed"
+            found = await probe(arguments, key)
+            return Happened(result=written(found.result)) if isinstance(found, Happened) else found
+
+        hosted = replace(self._declaration, body=recorded, probe=None if probe is None else probed)
+        agent = f"{UNTOLD if self._terms.on_decided is None else TOLD}{self.__name__}"
+        self._hosting = self._placet.host(agent, [hosted], resume=self._resume)
+        self._runs = Runs(self._placet, self._hosting, self.__name__)
+
+    def _entry(self) -> Entry:
+        return Entry(self._declaration.body, self._results.written)
+
+    @property
+    def declaration(self) -> Declaration:
+        """Give what the gate sees of the function."""
+        return self._declaration
+
+    # --- what a tool may declare, too -----------------------------------------------------------
+
+    def probe(self, function: F) -> F:
+        """Declare how to find out what became of a lost attempt, as a tool does (D4)."""
+        return self._declared(self._tool.probe, function)
+
+    def environment(self, function: F) -> F:
+        """Declare what it reads of the world, as a tool does (G13)."""
+        return self._declared(self._tool.environment, function)
+
+    def preview(self, function: F) -> F:
+        """Declare what a call would change, as a tool does (H1)."""
+        return self._declared(self._tool.preview, function)
+
+    def snapshot(self, function: F) -> F:
+        """Declare how to take down what a call is about to change, as a tool does (D8)."""
+        return self._declared(self._tool.snapshot, function)
+
+    def restore(self, function: F) -> F:
+        """Declare how to bring back what a snapshot holds, as a tool does (D8)."""
+        return self._declared(self._tool.restore, function)
+
+    def _declared(self, declare: Callable[[F], F], function: F) -> F:
+        declare(function)
+        self._host()
+        return function
+
+    # --- calling ------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R:
+        """Have the action done once, or have what is on record of it; see `Placet.guard`."""
+        if self._is_async:
+            return cast(R, self.awaited(*args, **kwargs))
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise Mistake(
+                "inside_event_loop",
+                f"{self.__name__} would block the event loop that it was called in.",
+                hint=f"Use `await {self.__name__}.awaited(...)` there.",
+            )
+        return self._told(self._done_blocking(*args, **kwargs))
+
+    async def awaited(self, *args: Any, **kwargs: Any) -> Any:
+        """Do the same, awaited: a synchronous function is called in a thread of its own."""
+        return self._told(await self._done(*args, **kwargs))
+
+    def _told(self, done: _Done[R]) -> R:
+        if done.edit:
+            warnings.warn(done.edit, EditedWarning, stacklevel=3)
+        return done.value
+
+    async def _done(self, *args: Any, **kwargs: Any) -> _Done[R]:
+        _refuse_inside_tool(self.__name__)
+        asked, entry = self._asked(*args, **kwargs), self._entry()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (self._terms.wait or timedelta(0)).total_seconds()
+        while True:
+            run, found = await self._driving.detached(
+                lambda stop: self._runs.carried(asked, entry, wanted=lambda: not stop.asked)
+            )
+            if isinstance(found, Answered):
+                return await self._outcome(asked.session, run, found, entry)
+            if loop.time() >= until:
+                raise _required(self.__name__, run, found) from entry.error
+            await self._changed(until)
+
+    _done_blocking = blocking(_done)
+
+    async def _changed(self, until: float) -> None:
+        """Wait until something was committed, or it is time to look all the same."""
+        loop = asyncio.get_running_loop()
+        until = min(until, loop.time() + LOOK_ANYWAY.total_seconds())
+        seen = now = await self._engine.read(self._engine.store.changes)
+        while seen == now and (left := until - loop.time()) > 0:
+            await asyncio.sleep(min(left, LOOK_AGAIN.total_seconds()))
+            now = await self._engine.read(self._engine.store.changes)
+
+    def _asked(self, *args: Any, **kwargs: Any) -> Asked:
+        """Freeze what is asked for; raises TypeError or InvalidInput, and then nothing is asked."""
+        try:
+            frozen = self._declaration.validate(self._parameters.given(*args, **kwargs))
+            key = call_key(self.__name__, frozen)
+        except (InvalidArguments, Unreadable, ValueError) as error:
+            raise InvalidInput("invalid_arguments", f"{self.__name__}: {error}") from error
+        arguments = json.dumps(frozen, ensure_ascii=False)
+        values = self._parameters.values(arguments)
+        session = _named("session", self._terms.session, values)
+        requester = _named("requester", self._terms.requester or current_account(), values)
+        names = (self._engine.tenant, session, self.__name__, key)
+        return Asked(session=session, requester=requester, arguments=arguments, names=names)
+
+    # --- the outcome --------------------------------------------------------------------------
+
+    async def _outcome(self, session: str, run: str, found: Answered, entry: Entry) -> _Done[R]:
+        """Give the function's result, or raise what became of it instead."""
+        _, call = await self._runs.found(session, run)
+        edit, preface = await self._edit(session, call)
+        text = found.told.removeprefix(preface)
+        if found.code != "succeeded":
+            if entry.error is not None and described(entry.error) in text:
+                raise entry.error
+            raise ActionRefused(found.code, found.told, run_id=run)
+        if entry.text is not None and entry.text == text:
+            return _Done(value=entry.value, edit=edit)
+        by_hand = await self._said_by_a_person(session, run, text)
+        try:
+            value = self._results.read(by_hand or text, by_hand=by_hand is not None)
+        except ValueError as error:
+            raise ActionRefused(
+                "result_unreadable",
+                found.told,
+                hint=f"It is done; what is on record is not what {self.__name__} returns.",
+                run_id=run,
+            ) from error
+        return _Done(value=value, edit=edit)
+
+    async def _edit(self, session: str, call: Call | None) -> tuple[str, str]:
+        """Say what a person changed, and how the text on record begins because of it (G5)."""
+        if call is None or call.edits_ref is None:
+            return "", ""
+        changes = await self._engine.payload(session, call.edits_ref)
+        found = changes_of(changes)
+        changes = changes if found is None else wording.changes(found)
+        told = f"{call.edited_by} changed the arguments of {self.__name__} before it ran: {changes}"
+        return f"{told} [{call.at.run}]", wording.edited(call.edited_by, changes, "")
+
+    async def _said_by_a_person(self, session: str, run: str, text: str) -> str | None:
+        """Give what a person said the result was, where one had to find it out (D4)."""
+        if _ESTABLISHED not in text:
+            return None
+        store = self._engine.store
+        rows = await self._engine.read(
+            store.requests, self._engine.tenant, session=session, pending=False
+        )
+        for row in rows:
+            settled = row.request.state
+            if row.request.at.run == run and isinstance(settled, Settled):
+                return text.removesuffix(wording.settled_done(settled.by, ""))
+        return None
+
+    # --- after a decision ---------------------------------------------------------------------
+
+    async def _resume(self, run: str) -> None:
+        """Tell `on_decided`, and end the run where that is all."""
+        tell = self._terms.on_decided
+        if tell is None:
+            return
+        row = await self._engine.find_run(run)
+        values = self._parameters.values(await self._hosting.checkpoint(row.session, run))
+        with suppress(ApprovalRequired, ActionRefused):  # It has called the function: that is all.
+            told = await in_thread(lambda: tell(**values), name=self.__name__)
+            if inspect.isawaitable(told):
+                await told
+        await self._runs.end_if_idle(row.session, run)
+
+
+def _refuse_inside_tool(name: str) -> None:
+    """Refuse a call from a tool's body: it would wait in, and be held by, an effect under way."""
+    try:
+        refuse_inside_tool()
+    except NotPermitted as refusal:
+        raise NotPermitted(
+            "inside_tool",
+            f"{name} is guarded, and cannot be called in a tool's body.",
+            hint="Let the tool return, and call it from the loop; or make it a tool of its own.",
+            **refusal.ids,
+        ) from None
+
+
+def _required(name: str, run: str, found: Waiting) -> Refusal:
+    """Say who must act before the call can go on, and how."""
+    if not found.requests:
+        return InProgress(
+            "held",
+            f"{name} has not run: another action of its session goes first (G8).",
+            hint="Call it again once that one is over.",
+            run_id=run,
+            held_by=found.held_by,
+        )
+    first = found.requests[0]
+    verb = "settle" if first.startswith("st_") else "approve"
+    whose = "another action of its session goes first, and " if found.held_by else ""
+    return ApprovalRequired(
+        f"{name} has not run: {whose}people must act.",
+        hint=f"`placet {verb} {first}` does; then call {name} again with the same arguments.",
+        requests=found.requests,
+        run_id=run,
+        held_by=found.held_by,
+    )
+
+
+def _named(what: str, given: str | Callable[..., str], values: Mapping[str, Any]) -> str:
+    """Give a guard's session or requester for these arguments; raises InvalidInput."""
+    found: object = given if isinstance(given, str) else given(**values)
+    if not _is_name(found):
+        raise InvalidInput(f"invalid_{what}", f"The {what} of a call is a text, not {found!r}.")
+    return cast(str, found)
+
+
+def _checked(name: str, terms: Terms) -> Terms:
+    """Hold a guard's terms against what they must be; raises InvalidDeclaration."""
+    wait: object = terms.wait
+    right = {
+        "session must be a text or a function of the arguments": _is_name(terms.session)
+        or callable(terms.session),
+        "requester must be a text or a function of the arguments": terms.requester is None
+        or _is_name(terms.requester)
+        or callable(terms.requester),
+        "wait must be a timedelta, 0 or more": wait is None
+        or (isinstance(wait, timedelta) and wait >= timedelta(0)),
+        "on_decided must be a function of the arguments": terms.on_decided is None
+        or callable(terms.on_decided),
+    }
+    for must, holds in right.items():
+        if not holds:
+            raise InvalidDeclaration("invalid_guard", f"Guard of {name}: {must}.")
+    return terms
+
+
+def _is_name(value: object) -> bool:
+    """Say whether a value is a text that can name something; a lone surrogate cannot be kept."""
+    if not isinstance(value, str) or not value.strip():
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

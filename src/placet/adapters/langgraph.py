@@ -1,0 +1,355 @@
+"""LangGraph through placet's gate: tools in LangGraph's own ToolNode, waiting by `interrupt()`.
+
+Theory of operation. LangGraph's loop drives, and its checkpointer keeps its state; the adapter runs
+the body (every promise holds). A node that LangGraph runs again, after an interrupt, a crash or in
+a second process at once, asks the same of the gate again, and the gate's answer is what happens:
+the body is entered at most once, with the arguments that were frozen when the step was proposed,
+never with those that stand in the checkpoint. The value with which a thread is resumed decides
+nothing; the truth is in placet. What a call waits for is told in the interrupt's value.
+
+Each AIMessage is proposed whole, by whichever of its calls comes first. Where several of them run
+in one node, the node interrupts itself only after those that are under way have ended: under
+asyncio LangGraph would leave them behind half done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from placet.adapters.langgraph_steps import SessionName, Step, session_of, step_of
+from placet.adapters.langgraph_threads import OURS, Threads, checkpoint_text
+from placet.adapters.langgraph_tools import (
+    ToolSaidError,
+    as_langchain,
+    declaration_of,
+    idempotency_key,
+    key_now,
+    text_of_answer,
+)
+from placet.agent.tools import Tool, ToolOptions
+from placet.core.errors import Closed, Conflict, InvalidDeclaration, InvalidSetting, NotFound
+from placet.core.state import RunOver
+from placet.core.values import CallCode, Occurrence
+from placet.portal import blocking
+from placet.runtime.declarations import Arguments
+from placet.runtime.hosting import Answered, Waiting
+from placet.runtime.threads import in_thread
+from placet.settings import current_account
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langchain_core.tools import BaseTool
+    from langgraph.graph.state import CompiledStateGraph
+    from langgraph.prebuilt import ToolNode
+    from langgraph.prebuilt.tool_node import ToolCallRequest
+
+    from placet.client import Placet
+
+__all__ = ["LangGraphGate", "idempotency_key"]
+
+T = TypeVar("T")
+
+#: What the model is told of an effect whose body asks people by itself.
+INTERRUPTED = "It interrupted itself in its body, which only a tool with reads_only may."
+
+#: A run that ended so makes room for another one to the same message: LangGraph went back to it.
+_MAKES_ROOM = frozenset({"final", "superseded"})
+
+#: How many runs to one message are looked at, the newest being the one that goes on.
+MOST_RUNS = 100
+
+
+class LangGraphGate:
+    """The gate of one LangGraph agent: gives its ToolNode, and resumes its threads.
+
+    `tools` are LangChain's tools, functions, or what `placet.tool` declared; `options` say of each
+    of the former, by name, what `placet.tool` takes (a tool that says nothing is an effect that
+    always asks). `agent` is the agent's name in placet. `session` names the session of a thread
+    and a subgraph's namespace in it; by default each list of messages is a session of its own.
+    `requester` is for whom the runs act, by default the account that runs the process. Raises
+    InvalidSetting where the extra `langgraph` is missing, and InvalidDeclaration.
+    """
+
+    #: The tools as a model is told of them: `model.bind_tools(gate.tools)`.
+    tools: tuple[BaseTool, ...]
+
+    def __init__(
+        self,
+        placet: Placet,
+        *,
+        tools: Iterable[BaseTool | Tool | Callable[..., Any]],
+        agent: str,
+        options: Mapping[str, ToolOptions] | None = None,
+        session: SessionName = session_of,
+        requester: str | None = None,
+        messages_key: str = "messages",
+    ) -> None:
+        if importlib.util.find_spec("langgraph") is None:
+            raise InvalidSetting(
+                "extra_missing",
+                "LangGraphGate needs the package 'langgraph', which is not installed.",
+                hint="Install it with: pip install 'placet[langgraph]'",
+            )
+        given = [(each, as_langchain(each)) for each in tools]
+        known = {found.name for _, found in given}
+        named = dict(options or {})
+        if unknown := sorted(named.keys() - known):
+            raise InvalidDeclaration(
+                "invalid_tool",
+                f"Options are given for {', '.join(unknown)}, which is no tool here.",
+            )
+        declared = [declaration_of(each, named.get(found.name)) for each, found in given]
+        self.tools = tuple(found for _, found in given)
+        self._ours = {found.name for each, found in given if isinstance(each, Tool)}
+        self._engine = placet.engine
+        self._agent = agent
+        self._session = session
+        self._requester = requester or current_account()
+        self._messages_key = messages_key
+        self._threads = Threads(placet.engine)
+        self._hosting = placet.host(agent, declared, resume=self._threads.resume)
+        self._threads.hosting = self._hosting
+        self._nodes: dict[object, _Node] = {}
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    def tool_node(self, *, name: str = "tools", tags: list[str] | None = None) -> ToolNode:
+        """Give LangGraph's own ToolNode, in which every call goes through the gate.
+
+        What a tool raises is told to the model by the gate; other errors end the graph's run, and
+        the thread can be resumed.
+        """
+        from langgraph.prebuilt import ToolNode
+
+        return ToolNode(
+            self.tools,
+            name=name,
+            tags=tags,
+            handle_tool_errors=False,
+            messages_key=self._messages_key,
+            wrap_tool_call=self.wrap_tool_call,
+            awrap_tool_call=self.awrap_tool_call,
+        )
+
+    def resumes(
+        self, graph: CompiledStateGraph[Any, Any, Any, Any], *, config: RunnableConfig | None = None
+    ) -> None:
+        """Name the graph whose threads go on after a decision, by a worker or `placet.resume`.
+
+        `config` is what it is invoked with besides the thread. Raises InvalidDeclaration where it
+        has no checkpointer.
+        """
+        self._threads.resumes(graph, config)
+
+    # --- calls --------------------------------------------------------------------------------
+
+    def wrap_tool_call(
+        self, request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]
+    ) -> Any:
+        """Take one call of a ToolNode through the gate; LangGraph calls this."""
+        from langgraph.types import interrupt
+
+        name = request.tool_call["name"]
+        entry = _Entry(request, lambda call: in_thread(lambda: execute(call), name=name))
+        step = self._step(request)
+        if isinstance(step, Answered):
+            return entry.message(step)
+        course = self._threads.course(step.point)
+        while True:
+            found = self._carried_out_sync(step, course, entry)
+            if isinstance(found, Answered):
+                return entry.message(found)
+            interrupt(found)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
+        """Take one call of a ToolNode through the gate under asyncio; LangGraph calls this."""
+        from langgraph.types import interrupt
+
+        entry = _Entry(request, execute)
+        step = self._step(request)
+        if isinstance(step, Answered):
+            return entry.message(step)
+        with self._node(request) as node:
+            with node.at_work():
+                course = await self._threads.acourse(step.point)
+            while True:
+                with node.at_work():
+                    found = await self._detached(self._carried_out(step, course, entry))
+                if isinstance(found, Answered):
+                    return entry.message(found)
+                await node.at_rest.wait()
+                interrupt(found)
+
+    def _step(self, request: ToolCallRequest) -> Step | Answered:
+        try:
+            return step_of(request, messages_key=self._messages_key, session=self._session)
+        except Conflict as changed:
+            return _not_run(changed)
+
+    async def _carried_out(
+        self, step: Step, course: str, entry: _Entry
+    ) -> Answered | dict[str, Any]:
+        """Take the call to its result, or say, as an interrupt's value, what it waits for."""
+        try:
+            at = await self._proposed(step, course)
+        except (Closed, Conflict) as refusal:
+            if isinstance(refusal, Conflict) and refusal.code != "call_changed":
+                raise
+            return _not_run(refusal)
+        body = None if step.calls[step.index].name in self._ours else entry.body
+        found = await self._hosting.carry_out(step.session, at, body=body)
+        return found if isinstance(found, Answered) else _told(step, at, found)
+
+    _carried_out_sync = blocking(_carried_out)
+
+    async def _proposed(self, step: Step, course: str) -> Occurrence:
+        """Propose the step whole, in the run that answers its message."""
+        for again in range(MOST_RUNS):
+            run = step.run(self._agent, again=again)
+            stop = await self._begun(step, run)
+            try:
+                occurrences = await self._hosting.propose(
+                    step.session,
+                    run,
+                    step.reference,
+                    step.calls,
+                    checkpoint=checkpoint_text(step.point),
+                    place=f"{course} {step.stands}",
+                    claim=step.claim,
+                )
+            except Closed:
+                # LangGraph has gone back to a message that was answered, and goes on otherwise.
+                if stop in _MAKES_ROOM:
+                    continue
+                raise
+            return occurrences[step.index]
+        raise Closed("run_over", "LangGraph went back to this message too often.")
+
+    async def _begun(self, step: Step, run: str) -> str | None:
+        """See that the run has begun; give why it has ended, if it has."""
+        try:
+            row = await self._engine.find_run(run)
+        except NotFound:
+            await self._hosting.begin(step.session, run, step.message, requester=self._requester)
+            return None
+        return row.run.state.stop if isinstance(row.run.state, RunOver) else None
+
+    # --- under asyncio ------------------------------------------------------------------------
+
+    async def _detached(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it in a task of its own: a caller that is cancelled leaves what was begun (D5)."""
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            raise
+
+    @contextmanager
+    def _node(self, request: ToolCallRequest) -> Iterator[_Node]:
+        """Give what the calls of one execution of a node share: they have their state in common."""
+        key = (id(request.state), request.runtime.execution_info)
+        node = self._nodes.setdefault(key, _Node())
+        node.calls += 1
+        try:
+            yield node
+        finally:
+            node.calls -= 1
+            if not node.calls:
+                del self._nodes[key]
+
+
+class _Node:
+    """The calls of one execution of a node, of which some may be under way."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._busy = 0
+        self.at_rest = asyncio.Event()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        self._busy += 1
+        self.at_rest.clear()
+        try:
+            yield
+        finally:
+            self._busy -= 1
+            if not self._busy:
+                self.at_rest.set()
+
+
+class _Entry:
+    """The way to one call's body through LangGraph's own ToolNode, and what came of it here."""
+
+    def __init__(
+        self, request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> None:
+        self._request = request
+        self._execute = execute
+        self._live: Any = None
+        self._text = ""
+
+    async def body(self, arguments: Arguments, key: str) -> object:
+        """Enter the tool with the frozen arguments, whatever the checkpoint says now (G4).
+
+        A tool that interrupts itself is entered again, which only one that reads may be: it has no
+        key. One that acts has failed, and LangGraph's resuming cannot enter it a second time.
+        """
+        from langgraph.errors import GraphBubbleUp
+
+        call = self._request.tool_call
+        frozen: Any = {**call, "args": json.loads(json.dumps(dict(arguments)))}
+        entered = key_now.set(key)
+        try:
+            live = await self._execute(self._request.override(tool_call=frozen))
+        except GraphBubbleUp as bubbled:
+            if not key:
+                raise
+            raise ToolSaidError(INTERRUPTED) from bubbled
+        finally:
+            key_now.reset(entered)
+        self._text = text_of_answer(live, str(call["id"]))
+        self._live = live
+        return self._text
+
+    def message(self, answered: Answered) -> Any:
+        """Give LangGraph the result: the tool's own answer where it ran here and is unchanged."""
+        from langchain_core.messages import ToolMessage
+
+        succeeded = answered.code == "succeeded"
+        if self._live is not None and succeeded and answered.told == self._text:
+            return self._live
+        return ToolMessage(
+            content=answered.told,
+            name=self._request.tool_call["name"],
+            tool_call_id=str(self._request.tool_call["id"]),
+            status="success" if succeeded else "error",
+        )
+
+
+def _not_run(refusal: Closed | Conflict) -> Answered:
+    """Answer a call that the gate does not take at all."""
+    code: CallCode = "call_changed" if isinstance(refusal, Conflict) else "cancelled"
+    return Answered(code=code, told=f"{refusal.message}\nThe call did not run.")
+
+
+def _told(step: Step, at: Occurrence, waiting: Waiting) -> dict[str, Any]:
+    """Give the value of an interrupt: whom it tells, and of what."""
+    held = {"held_by": waiting.held_by} if waiting.held_by else {}
+    return {
+        OURS: {
+            "session": step.session,
+            "run": at.run,
+            "requests": list(waiting.requests),
+            **held,
+        }
+    }

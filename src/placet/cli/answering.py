@@ -1,0 +1,104 @@
+"""The commands with which people say what only they know: answer a question, settle an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import click
+
+from placet.cli.deciding import asked, bound_digest, decision_of, identified
+from placet.cli.identity import who_decides
+from placet.cli.office import Office, office
+from placet.cli.output import Given
+from placet.cli.standing import finding_word
+from placet.core.errors import InvalidInput
+from placet.core.state import Answered, Settled
+
+
+@click.command("answer", short_help="Answer a question that a run asks.")
+@click.argument("request")
+@click.argument("text")
+@identified
+@click.pass_obj
+def answer_command(
+    given: Given,
+    request: str,
+    text: str,
+    token_file: Path | None,
+    session: str | None,
+    digest: str | None,
+) -> None:
+    """Answer a question that a run asks; TEXT must be what the question wants.
+
+    Whom the run acts for may answer, and the approvers. `placet reject` declines instead.
+    """
+    settings = given.settings()
+    who = who_decides(settings, token_file)
+
+    async def answer(desk: Office) -> tuple[dict[str, Any], str]:
+        row = await desk.find(request, session=session)
+        after = await desk.people.answer(row, by=who.name, text=text, digest=digest, via=who.via)
+        assert isinstance(after.state, Answered), "an answer was taken, or was refused"
+        said = await desk.engine.payload(row.session, after.state.answer_ref)
+        return await decision_of(desk, row, after, who, f"answered by {who.name}: {said}")
+
+    with office(settings) as desk:
+        given.show(*asyncio.run(answer(desk)))
+
+
+@click.command("settle", short_help="Say what became of an unknown outcome.")
+@click.argument("request")
+@click.option("--happened", metavar="RESULT", help="It happened, and this was the result.")
+@click.option("--did-not-happen", is_flag=True, help="It did not happen.")
+@click.option("--abandon", is_flag=True, help="Nobody will ever know.")
+@click.option("--detail", default="", help="With one of the last two: what the model is told.")
+@identified
+@asked
+@click.pass_obj
+def settle_command(
+    given: Given,
+    request: str,
+    happened: str | None,
+    did_not_happen: bool,
+    abandon: bool,
+    detail: str,
+    token_file: Path | None,
+    session: str | None,
+    digest: str | None,
+    yes: bool,
+) -> None:
+    """Say what became of an action whose outcome is unknown."""
+    word, finding, told = _finding(happened, did_not_happen, abandon, detail)
+    settings = given.settings()
+    who = who_decides(settings, token_file)
+
+    async def decide(desk: Office, bound: str | None) -> tuple[dict[str, Any], str]:
+        row = await desk.find(request, session=session)
+        after = await desk.people.settle(
+            row, by=who.name, happened=finding, detail=told, digest=bound, via=who.via
+        )
+        found = after.state.finding if isinstance(after.state, Settled) else word
+        what = f"settled by {who.name}: {finding_word(found)}"
+        return await decision_of(desk, row, after, who, what)
+
+    with office(settings) as desk:
+        asks = who.via == "terminal" and not yes
+        bound = bound_digest(desk, who, request, session, digest, word=word if asks else "")
+        given.show(*asyncio.run(decide(desk, bound)))
+
+
+def _finding(
+    happened: str | None, did_not_happen: bool, abandon: bool, detail: str
+) -> tuple[str, bool | None, str]:
+    """Read what was found, of which there is no default; raises UsageError."""
+    if (happened is not None) + did_not_happen + abandon != 1:
+        raise click.UsageError("Say one of --happened RESULT, --did-not-happen and --abandon.")
+    if happened is not None:
+        if detail:
+            raise click.UsageError("--happened has the result already; leave --detail out.")
+        if not happened.strip():
+            raise InvalidInput("no_result", "Say what the result was: the model is told it.")
+        return "happened", True, happened
+    return ("did-not-happen", False, detail) if did_not_happen else ("abandon", None, detail)

@@ -1,0 +1,99 @@
+"""Carrying a run on while a person looks on, who may interrupt it from the keyboard.
+
+Theory of operation. Each time the run is driven in an event loop of its own. The first interrupt
+asks the drivers to stop after what they are doing; where no tool's effect is under way the loop is
+torn down at once, and with it goes whatever is asked of a model: the leases are given back, and the
+run rests. An effect that has begun is waited for, because one that is cut off has an outcome that
+nobody knows (D4); a second interrupt cuts it off all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from placet.agent.watching import RunEvent, TextArrives
+from placet.cli.live import LiveText
+from placet.cli.output import tell
+from placet.cli.progress import Family, described
+from placet.core import work as w
+from placet.core.display import visible
+
+T = TypeVar("T")
+
+
+class Onlooker:
+    """Shows what runs do, in few words: text as it comes, tools, and the items of a plan."""
+
+    def __init__(self, family: Family) -> None:
+        self.text = LiveText(family.agent)
+        self.begun = False
+        self._family = family
+        self._effects: dict[str, str] = {}
+
+    @property
+    def effect(self) -> str:
+        """Name the tool whose effect is under way; empty where there is none."""
+        return next(iter(self._effects.values()), "")
+
+    def begin(self, run: str) -> None:
+        """Look at a run from now on."""
+        self.text.own.add(run)
+        self.begun = False
+        self._effects.clear()
+
+    def watch(self, event: RunEvent) -> None:
+        """Be told of what happens."""
+        self.begun = True
+        if isinstance(event, TextArrives):
+            self.text.arrives(event)
+            return
+        self.text.close()
+        self._effects.pop(event.run, None)
+        if isinstance(event.work, w.RunEffect):
+            self._effects[event.run] = visible(", ".join(event.tools))
+        if isinstance(event.work, w.CallModel):
+            told = self._family.item(event.run)
+        else:
+            told = described(event.work, event.tools)
+        if told:
+            whose = "" if event.run in self.text.own else f"{self._family.agent(event.run)}: "
+            tell(f"  · {visible(whose)}{told}")
+
+
+def carried(work: Coroutine[Any, Any, T], onlooker: Onlooker) -> T | None:
+    """Carry out work on a run; None: it was interrupted, and the run rests."""
+    try:
+        return asyncio.run(_interruptible(work, lambda: onlooker.effect))
+    finally:
+        onlooker.text.close()
+
+
+async def _interruptible(work: Coroutine[Any, Any, T], effect: Callable[[], str]) -> T | None:
+    interrupt = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupt.set)
+    try:
+        working = asyncio.create_task(work)
+        await _either(interrupt, {working})
+        if working.done():
+            return working.result()
+        working.cancel()
+        interrupt.clear()
+        if acting := effect():
+            tell(f"\n{acting} has begun and is waited for; Ctrl-C again cuts it off.")
+            await _either(interrupt, asyncio.all_tasks() - {asyncio.current_task()})
+        return None
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+async def _either(interrupt: asyncio.Event, tasks: set[asyncio.Task[Any]]) -> None:
+    """Wait until all of some tasks are done, or an interrupt comes."""
+    pressed = asyncio.create_task(interrupt.wait())
+    ended = asyncio.ensure_future(asyncio.wait(tasks))
+    await asyncio.wait({pressed, ended}, return_when=asyncio.FIRST_COMPLETED)
+    pressed.cancel()
+    ended.cancel()

@@ -1,0 +1,125 @@
+"""The command edit: other arguments, as a new version of the action (G5)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from placet.cli.apps import app_option, opened
+from placet.cli.deciding import asked, bound_digest, decision_of, identified
+from placet.cli.identity import who_decides
+from placet.cli.office import Office
+from placet.cli.output import Given
+from placet.core.canonical import Unreadable, parse_arguments
+from placet.core.display import masked, visible
+from placet.core.errors import InvalidInput
+from placet.stores.store import RequestRow
+
+
+@click.command("edit", short_help="Change the arguments, as a new version.")
+@click.argument("request")
+@click.option("--set", "changed", multiple=True, metavar="NAME=JSON", help="Change one argument.")
+@click.option("--arguments", metavar="JSON", help="Put these arguments in place of all.")
+@app_option
+@identified
+@asked
+@click.pass_obj
+def edit_command(
+    given: Given,
+    request: str,
+    changed: tuple[str, ...],
+    arguments: str | None,
+    app: str,
+    token_file: Path | None,
+    session: str | None,
+    digest: str | None,
+    yes: bool,
+) -> None:
+    """Change the arguments: a new version takes the request's place, with your vote for it.
+
+    Values are JSON: --set 'amount=50' is a number, --set 'amount="50"' is a text.
+    """
+    if bool(changed) == (arguments is not None):
+        raise click.UsageError("Say what to change: either --set name=JSON, or --arguments JSON.")
+    values = _object(arguments) if arguments is not None else dict(map(assignment, changed))
+    settings = given.settings()
+    who = who_decides(settings, token_file)
+
+    async def changed_arguments(desk: Office) -> Mapping[str, Any]:
+        row = await desk.find(request, session=session)
+        return values if arguments is not None else {**await stored_arguments(desk, row), **values}
+
+    async def decide(
+        desk: Office, new: Mapping[str, Any], bound: str | None
+    ) -> tuple[dict[str, Any], str]:
+        row = await desk.find(request, session=session)
+        after = await desk.people.edit(row, by=who.name, arguments=new, digest=bound, via=who.via)
+        return await decision_of(desk, row, after, who, f"edited by {who.name}")
+
+    with opened(settings, app) as placet:
+        desk = Office(engine=placet.engine, people=placet.people)
+        new = asyncio.run(changed_arguments(desk))
+        asks = who.via == "terminal" and not yes
+        more = arguments_text("new arguments", new)
+        word = "edit" if asks else ""
+        bound = bound_digest(desk, who, request, session, digest, word=word, more=more)
+        given.show(*asyncio.run(decide(desk, new, bound)))
+
+
+async def stored_arguments(desk: Office, row: RequestRow) -> Mapping[str, Any]:
+    """Give the arguments as they are frozen; raises InvalidInput where they cannot be read."""
+    body = json.loads(await desk.engine.payload(row.session, row.request.action_ref))
+    found = body.get("arguments")
+    if not isinstance(found, dict):
+        raise InvalidInput(
+            "unreadable_arguments",
+            "What cannot be read has no single arguments to change.",
+            hint="Give all of them with --arguments JSON.",
+            request_id=row.request.id,
+        )
+    return found
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """Read `name=JSON`; raises InvalidInput."""
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise InvalidInput(
+            "invalidassignment",
+            f"{text!r} is not of the form name=JSON.",
+            hint=f"""Say --set '{text or "name"}=50', or --set '{text or "name"}="a text"'.""",
+        )
+    try:
+        json.loads(value)
+        return name, parse_arguments(f'{{"value": {value}}}')["value"]
+    except (ValueError, RecursionError, Unreadable) as error:
+        raise InvalidInput(
+            "value_not_json",
+            f"The value of {name} is not JSON: {value!r}.",
+            hint=f"""Quote a text: --set '{name}={json.dumps(value, ensure_ascii=False)}'.""",
+        ) from error
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        return parse_arguments(text)
+    except Unreadable as error:
+        raise InvalidInput(
+            "value_not_json", f"The arguments are no JSON object: {error}."
+        ) from error
+
+
+def arguments_text(title: str, arguments: Mapping[str, Any]) -> str:
+    """Lay arguments out as a card does, one a line, under a title."""
+    shown = masked(dict(arguments))
+    assert isinstance(shown, dict), "a masked object is an object"
+    lines = [
+        f"    {visible(name)} = {visible(json.dumps(value, ensure_ascii=False))}"
+        for name, value in shown.items()
+    ]
+    return "\n".join([f"  {title}", *lines])

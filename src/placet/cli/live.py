@@ -1,0 +1,116 @@
+"""What a run says, shown as it comes: each piece made visible, wherever it was cut (H2).
+
+It watches and changes nothing. What it shows may be said anew where a model is asked again; the
+turn that counts is the one on record.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+
+import click
+
+from placet.agent.watching import TextArrives
+from placet.core.display import visible
+
+
+class Pieces:
+    """Makes a text visible piece by piece, as `visible` does with the whole of it.
+
+    What later pieces could still change (a run of spaces, of line ends, of something hidden, marks
+    on a letter) is held back until something else follows, or the text ends.
+    """
+
+    def __init__(self) -> None:
+        self._before = ""
+        self._held = ""
+
+    def add(self, piece: str) -> str:
+        """Give what can be shown now."""
+        text = self._held + piece
+        end = len(text)
+        while end and not _stands_alone(text[end - 1]):
+            end -= 1
+        self._held = text[end:]
+        return self._shown(text[:end])
+
+    def end(self) -> str:
+        """Give what was held back; the next piece begins another text."""
+        rest = self._shown(self._held)
+        self._before = self._held = ""
+        return rest
+
+    def _shown(self, text: str) -> str:
+        """Show a text after what was shown before it, to which its first marks belong."""
+        if not text:
+            return ""
+        before = visible(self._before, keep_newlines=True)
+        shown = visible(self._before + text, keep_newlines=True)
+        self._before = text[-1]
+        return shown[len(before) :]
+
+
+def _stands_alone(character: str) -> bool:
+    """Say whether nothing that follows a character can change how it is shown."""
+    if character.isascii():
+        return character.isprintable() and character != " "
+    return not unicodedata.category(character).startswith("M") and visible(character) == character
+
+
+class LiveText:
+    """Shows the text of a run as it comes, and of the runs under it in whole lines.
+
+    `name_of` says whose text it is that comes from another run than those in `own`.
+    """
+
+    def __init__(self, name_of: Callable[[str], str]) -> None:
+        self.own: set[str] = set()
+        self._name_of = name_of
+        self._pieces = Pieces()
+        self._turn: tuple[str, int] | None = None
+        self._text: list[str] = []
+        self._open = False
+        self._lines: dict[str, tuple[Pieces, str]] = {}
+
+    def arrives(self, event: TextArrives) -> None:
+        """Show a piece of text."""
+        if event.run not in self.own:
+            self._below(event)
+            return
+        if self._turn != (event.run, event.step):
+            self.close()
+            self._turn, self._text = (event.run, event.step), []
+        self._text.append(event.text)
+        self._write(self._pieces.add(event.text))
+
+    def close(self) -> None:
+        """End the line that is open, so that something else can be said."""
+        self._write(self._pieces.end())
+        if self._open:
+            self._write("\n")
+        for run, (pieces, begun) in self._lines.items():
+            if rest := begun + pieces.end():
+                self._line(run, rest)
+        self._lines.clear()
+
+    def has_said(self, run: str, text: str) -> bool:
+        """Say whether a text is what the last turn of a run was seen to say."""
+        return self._turn is not None and self._turn[0] == run and "".join(self._text) == text
+
+    def _write(self, shown: str) -> None:
+        if shown:
+            self._open = not shown.endswith("\n")
+            click.echo(shown, nl=False)
+
+    def _below(self, event: TextArrives) -> None:
+        pieces, begun = self._lines.pop(event.run, (Pieces(), ""))
+        *whole, rest = (begun + pieces.add(event.text)).split("\n")
+        if whole and self._open:
+            self._write(f"{self._pieces.end()}\n")
+        for line in whole:
+            self._line(event.run, line)
+        self._lines[event.run] = (pieces, rest)
+
+    def _line(self, run: str, line: str) -> None:
+        click.echo(f"  {visible(self._name_of(run))} | {line}")

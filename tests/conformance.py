@@ -131,10 +131,10 @@ BEHAVIOURS = (
     _behaviour(24, "A changed mode or policy rules waiting requests again.", planned=5),
     _behaviour(25, "More than the permitted number of waiting requests is refused.", planned=5),
     _behaviour(26, "`interrupted` is worded otherwise than `rejected` or `policy_denied`."),
-    _behaviour(27, "The world is read again just before acting.", planned=3),
+    _behaviour(27, "The world is read again just before acting."),
     _behaviour(28, "Shadow mode never blocks and always records.", planned=5),
     _behaviour(29, "Unreadable arguments go to a person; the policy function is not called."),
-    _behaviour(30, "A nested agent's request surfaces on the outer run.", planned=3),
+    _behaviour(30, "A nested agent's request surfaces on the outer run."),
     _behaviour(31, "Several requests, some decided: those go on, the others wait."),
     _behaviour(32, "Standing grants survive a round trip through the store.", planned=5),
     _behaviour(
@@ -153,7 +153,6 @@ BEHAVIOURS = (
         36,
         "`/approve <id>` and `/reject <id> reason`, multi-line and malformed forms: never "
         "handed to the model.",
-        planned=3,
     ),
     _behaviour(
         37,
@@ -168,7 +167,6 @@ BEHAVIOURS = (
     _behaviour(
         40,
         "A gate on the last permitted step still gives the model one closing turn.",
-        planned=3,
     ),
-    _behaviour(41, "The plan's current item is credited after a pause, and no other.", planned=3),
+    _behaviour(41, "The plan's current item is credited after a pause, and no other."),
 )

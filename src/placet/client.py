@@ -23,7 +23,7 @@ from placet.core.spoken import refuse_command
 from placet.core.state import RunOver
 from placet.core.values import Mode, Principal
 from placet.core.work import Wait, next_work
-from placet.driving import Driving
+from placet.driving import Driving, root_of
 from placet.guarding import Guarded, Terms
 from placet.opening import open_store
 from placet.people import People
@@ -437,7 +437,8 @@ class Placet:
     ) -> RunResult:
         """Decide and carry the run on in one call: the entry point of older systems.
 
-        Raises InvalidInput for anything but the exact words approve and reject (H5).
+        The answer is of the run at the top, on which the request of a nested agent waits. Raises
+        InvalidInput for anything but the exact words approve and reject (H5).
         """
         if decision not in ("approve", "reject"):
             raise InvalidInput("not_a_decision", f"{decision!r} is neither approve nor reject.")
@@ -445,7 +446,9 @@ class Placet:
         word: Decision = "approve" if decision == "approve" else "reject"
         who = by or current_account()
         await self.decide(approval_id, word, by=who, reason=reason, session=session)
-        return await self.resume(row.request.at.run)
+        run = row.request.at.run
+        state = await self.engine.session(session, c.Names(runs=(run,)))
+        return await self.resume(root_of(state, run))
 
     run_sync = blocking(run)
     resume_sync = blocking(resume)

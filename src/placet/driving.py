@@ -45,6 +45,7 @@ class Host:
     """A framework's agent: its tools, and how the framework is told to go on with a run."""
 
     toolbox: Toolbox
+    hosting: Hosting
     resume: Callable[[str], Awaitable[object]]
 
 
@@ -100,17 +101,15 @@ class Driving:
         """Make a framework's agent known: `resume` is called with a run that can go on."""
         if agent in self._agents:
             raise InvalidDeclaration("invalid_agent", f"Two agents are named {agent}.")
-        self._hosts[agent] = Host(toolbox=Toolbox(tools), resume=resume)
-        return self._hosting(agent)
+        toolbox = Toolbox(tools)
+        hosting = Hosting(self._engine, Gate(self._engine, toolbox, self._authority), agent=agent)
+        self._hosts[agent] = Host(toolbox=toolbox, hosting=hosting, resume=resume)
+        return hosting
 
     @property
     def host_names(self) -> tuple[str, ...]:
         """Give the names of the agents that this process hosts."""
         return tuple(self._hosts)
-
-    def _hosting(self, agent: str) -> Hosting:
-        gate = Gate(self._engine, self._hosts[agent].toolbox, self._authority)
-        return Hosting(self._engine, gate, agent=agent)
 
     def gate_of(self, state: Session, run: str) -> Gate:
         """Give the gate of a run's agent; raises InvalidDeclaration where it is not here."""
@@ -261,8 +260,7 @@ class Driving:
                         run_id=run,
                     )
                 case w.ResumeHost():
-                    await self._tell(session, run, agent)
-                    return
+                    await self._tell(session, run, state)
                 case _:
                     return
 
@@ -271,11 +269,15 @@ class Driving:
         gate = Gate(self._engine, Toolbox(()), self._authority)
         await gate.recover(session, at)
 
-    async def _tell(self, session: str, run: str, agent: str) -> None:
-        await self._host_of(agent).resume(run)
-        await self._hosting(agent).taken(session, run)
+    async def _tell(self, session: str, run: str, state: Session) -> None:
+        """Tell a run's framework; raises InProgress where it goes on with nothing."""
+        agent = state.runs[run].agent
+        host = self._host_of(agent)
+        host.hosting.told(run)
+        await host.resume(run)
+        await host.hosting.taken(session, run)
         after = await self._engine.session(session, c.Names(runs=(run,)))
-        if isinstance(w.next_work(after, run), w.ResumeHost):
+        if isinstance(w.next_work(after, run), w.ResumeHost) and after.seq == state.seq:
             raise InProgress(
                 "host_not_done",
                 f"The framework of {agent} was told, and has not gone on yet.",

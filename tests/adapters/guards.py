@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from placet import IdempotencyKey, Placet
 from placet.core.errors import ApprovalRequired
 from placet.guarding import Guarded
 from placet.runtime.worker import Worker
 from placet.stores.sqlite import SqliteStore
+
+T = TypeVar("T")
 
 #: What a worker reports: the happening, the run or request, and a sentence.
 Reported = list[tuple[str, str, str]]
@@ -90,6 +93,15 @@ def required(call: Callable[[], object]) -> ApprovalRequired:
     except ApprovalRequired as needed:
         return needed
     raise AssertionError("nobody was asked")
+
+
+def until(found: Callable[[], T]) -> T:
+    """Wait for what others bring about, and give it."""
+    latest = time.monotonic() + 30
+    while not (answer := found()):
+        assert time.monotonic() < latest, "it does not come about"
+        time.sleep(0.005)
+    return answer
 
 
 def work_once(placet: Placet) -> Reported:

@@ -82,7 +82,7 @@ def begin(place: str, kind: Kind) -> None:
 def resume(place: str, kind: Kind, when: When) -> None:
     """Resume the thread by hand, and die in the middle of the refund."""
     with life(Path(place), kind, when) as bench:
-        bench.invoke(Command(resume="go on"))
+        bench.graph.invoke(Command(resume="go on"), THREAD, durability="sync")
 
 
 def carry(bench: Bench) -> list[str]:

@@ -57,9 +57,9 @@ def test_a_fault_says_what_the_server_said_and_how_long_to_wait(
     server.fail(Fault.RATE_LIMITED, retry_after_seconds=2.5)
     limited = trouble_of(claude)
     assert limited.ids["retry_after_seconds"] == "2.5"
-    server.fail(Fault.OVERLOADED)
+    server.fail(Fault.OVERLOADED, retry_after_seconds=7)
     overloaded = trouble_of(claude)
-    assert overloaded.ids["status"] == "529"
+    assert (overloaded.ids["status"], overloaded.ids["retry_after_seconds"]) == ("529", "7")
     assert limited.message == "The server answered 429: Rate limit reached."
     assert overloaded.message == "The server answered 529: Overloaded."
 

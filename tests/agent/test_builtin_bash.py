@@ -317,7 +317,7 @@ def test_variables_that_other_calls_take_away_meanwhile_hold_no_command_up(root:
     other = threading.Thread(target=other_calls)
     other.start()
     try:
-        for _ in range(2_000):
+        for _ in range(300):
             assert MARK in shell.handed_on(shell._present_environment())
     finally:
         over.set()

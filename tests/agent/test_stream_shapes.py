@@ -274,7 +274,8 @@ def test_a_character_cut_in_two_is_put_together_again(
 
 
 STREAM = (
-    b'\xef\xbb\xbfdata: 1\r\n\r\n: hi\r\rid: 7\nevent: e\ndata:2\ndata\ndata:  {"\xe2\x98\x82"}\n\n'
+    b"\xef\xbb\xbfdata: 1\r\rid: 7\r\nevent: e\r\n: hi\r\ndata:2\r\ndata\r\n"
+    b'data:  {"\xe2\x98\x82"}\n\n'
 )
 EVENTS = [Event(name="", data="1"), Event(name="e", data='2\n\n {"☂"}')]
 

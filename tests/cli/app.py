@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from placet import Agent, NotDone, ScriptedModel, tool
-from placet.agent.messages import AssistantMessage, ModelRequest, ToolMessage
+from placet.agent.messages import AssistantMessage, ModelRequest, ToolMessage, UserMessage
 from placet.agent.models.scripted import call, say
 
 EFFECTS = "effects.txt"
@@ -53,8 +53,16 @@ def decide_for_myself(request: str) -> str:
 
 
 def _after(request: ModelRequest, first: AssistantMessage) -> AssistantMessage:
-    told = [m.text for m in request.messages if isinstance(m, ToolMessage)]
+    """Give the first reply to the last message of the user, and then what the tools said."""
+    _, told = heard(request)
     return say(f"Done: {told[-1]}") if told else first
+
+
+def heard(request: ModelRequest) -> tuple[str, list[str]]:
+    """Give the last message of the user, and what tools have said since."""
+    at = max(i for i, m in enumerate(request.messages) if isinstance(m, UserMessage))
+    since = [m.text for m in request.messages[at:] if isinstance(m, ToolMessage)]
+    return request.messages[at].text, since
 
 
 def _shop(request: ModelRequest) -> AssistantMessage:

@@ -64,12 +64,14 @@ class Ended:
 class Place:
     """A working directory, and processes of the real command in it."""
 
-    def __init__(self, directory: Path, *approvers: str, agents: str = "agents") -> None:
+    def __init__(
+        self, directory: Path, *approvers: str, agents: str = "tests.cli.app:agents"
+    ) -> None:
         self.directory = directory
         self.approvers = approvers or ("ana", "ben")
         sums = [f'{name} = "{sha256(t.encode()).hexdigest()}"' for name, t in TOKENS.items()]
         lines = [
-            f'app = "tests.cli.app:{agents}"',
+            f'app = "{agents}"',
             f"approvers = {json.dumps(self.approvers)}",
             "[approver_tokens]",
             *sums,

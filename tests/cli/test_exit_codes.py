@@ -29,7 +29,7 @@ def test_what_is_done_is_0(place: Place) -> None:
 
     assert done.code == 0
     assert done.out == f"Done: refunded 129\n({run} ended: final)\n"
-    assert f"{run} step 1: runs call 0" in done.err
+    assert f"{run} step 1: runs refund" in done.err
     assert f"{run} step 2: asks the model" in done.err
     assert do("resume", run).code == 0, "a run that is over says so again"
 
@@ -101,8 +101,10 @@ def test_mistakes_are_2(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_refusals_are_3(place: Place) -> None:
     run, request = place.waiting()
 
-    second = do("run", "--agent", "shop", "again", "--json")
-    superseding = do("run", "--agent", "shop", "--supersede", "again", "--json")
+    second = do("run", "--agent", "shop", "--session", "main", "again", "--json")
+    superseding = do(
+        "run", "--agent", "shop", "--session", "main", "--supersede", "again", "--json"
+    )
     closed = do("approve", request, "--json", by="ana")
 
     assert (second.code, second.error["code"]) == (3, "run_waiting")

@@ -106,7 +106,7 @@ def test_a_request_whose_approvers_are_no_more_says_so_before_it_asks(place: Pla
         (("edit", "{request}", "--set", "amount"), "Say --set 'amount=50'"),
         (("run", "--app", "shop/x.py:agent", "go"), "Say --app shop.x:agent."),
         (("run", "--agent", "nobody", "go"), "Name one of these with --agent"),
-        (("run", "--agent", "shop", "go"), "`placet inbox --session main`"),
+        (("run", "--agent", "shop", "--session", "main", "go"), "`placet inbox --session main`"),
         (("run", "--agent", "shop", "--store", "sqlite:///no/x.db", "go"), "directory no is not"),
         (("aprove", "{request}"), "Did you mean 'approve'?"),
         (("approve", "{request}", "--token-file", "none"), "none cannot be read: No such file"),

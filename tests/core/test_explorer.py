@@ -93,16 +93,20 @@ LARGE = {
         calls=(AGENT, GATED), child=(GATED,), people=(ANN,), leases_lost=0, crashes=0
     ),
     "an approved agent beside a gated call": Scenario(
-        calls=(GATED_AGENT, GATED), child=(FREE,), worlds=1, people=(ANN,), leases_lost=0
+        calls=(GATED_AGENT, GATED),
+        child=(FREE,),
+        people=(ANN,),
+        leases_lost=0,
+        outcomes=(DONE,),
     ),
-    "two child runs that ask, two drivers, a crash": Scenario(
-        calls=(AGENT, AGENT), child=(GATED,), people=(ANN,), leases_lost=0
+    "two child runs that ask, a crash": Scenario(
+        calls=(AGENT, AGENT), child=(GATED,), drivers=1, people=(ANN,), leases_lost=0
     ),
     "a hosted run that asks, is asked about, and is cancelled": Scenario(
         calls=(QUESTION, {**GATED, "recovery": PROBED}, GATED), hosted=True, cancels=True
     ),
-    "all at once: two people, two drivers, an edit, a void, a child run, a crash": Scenario(
-        calls=(AGENT, GATED), child=(FREE,), edits=1, worlds=1, leases_lost=0
+    "all at once: two people, an edit, a void, a child run, a crash": Scenario(
+        calls=(AGENT, GATED), child=(FREE,), edits=1, worlds=1, drivers=1, leases_lost=0
     ),
 }
 

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from placet import Agent, Placet, PlacetError, ScriptedModel, tool
+from placet import Agent, Placet, PlacetError, RunResult, ScriptedModel, tool
 from placet.agent.messages import AssistantMessage, Message, ModelRequest, ToolMessage, UserMessage
 from placet.agent.models.scripted import Script, say
 from placet.agent.tools import Tool
+from placet.core.card import Card
 from placet.core.commands import Names
 from placet.core.state import Session
 from placet.runtime.worker import Worker
@@ -81,6 +82,14 @@ class Desk:
     def answer(self, request: str, text: str, *, by: str = "ana", **more: Any) -> Any:
         """Answer a question."""
         return self.do(lambda p: p.answer(request, text, by=by, **more))
+
+    def show(self, request: str) -> Card:
+        """Give the card of a request."""
+        return self.do(lambda p: p.show(request))
+
+    def result(self, run_id: str = "run_1") -> RunResult:
+        """Say where a run stands."""
+        return self.do(lambda p: p.result(run_id))
 
     def work_once(self) -> list[tuple[str, str, str]]:
         """Let a worker carry on what is due until nothing is; give what it reports."""

@@ -41,7 +41,7 @@ def by_age(desk: Desk, requests: tuple[str, ...]) -> list[str]:
 
 def task_of(desk: Desk, request: str) -> str:
     """Name the task that a request is about."""
-    card = desk.do(lambda p: p.show(request))
+    card = desk.show(request)
     return str(json.loads(dict(card.arguments)["what"]))
 
 
@@ -60,7 +60,7 @@ def test_a_nested_agents_request_waits_on_the_outer_run_and_its_answer_comes_up(
         assert (result.stop, done) == ("approval_required", [])
         (request,) = result.waiting
         (child,) = desk.children()
-        card = desk.do(lambda p: p.show(request))
+        card = desk.show(request)
         assert (card.run, card.agent, card.tool) == (child, "payer", "pay")
         desk.decide(request, "approve")
         ended = desk.resume()
@@ -70,9 +70,10 @@ def test_a_nested_agents_request_waits_on_the_outer_run_and_its_answer_comes_up(
 
 
 @pytest.mark.promise("G2", "D2")
-def test_agents_stand_three_deep_and_the_fourth_is_denied(tmp_path: Path) -> None:
+@pytest.mark.parametrize("approval", ["never", "always"])
+def test_agents_stand_three_deep_and_the_fourth_is_denied(tmp_path: Path, approval: Any) -> None:
     done: list[str] = []
-    inner = payer(done, "four")
+    inner: Any = payer(done, "four").as_tool(approval=approval)
     for name, below in (("three", "four"), ("two", "three"), ("one", "two"), ("boss", "one")):
 
         def reply(request: ModelRequest, below: str = below) -> Any:
@@ -81,6 +82,11 @@ def test_agents_stand_three_deep_and_the_fourth_is_denied(tmp_path: Path) -> Non
         inner = agent(name, reply, inner)
     with Desk(tmp_path, agent=inner) as desk:
         result = desk.start()
+        if approval == "always":
+            (request,) = result.waiting
+            desk.decide(request, "approve")
+            result = desk.resume()
+            assert desk.show(request).status == "cancelled", "spent on nothing"
         assert (result.stop, done) == ("final", [])
         assert result.answer.startswith("Denied: agents may stand 3 deep under a run")
         (one,) = desk.children()
@@ -174,11 +180,11 @@ def test_children_decided_together_on_one_surface_void_nothing(
     tmp_path: Path, surface: str
 ) -> None:
     done: list[str] = []
-    tasks = [f"t{number}" for number in range(6)]
+    tasks = [f"t{number}" for number in range(12)]
     boss = agent("boss", to_payer(*tasks), payer(done, surface=surface))
     with Desk(tmp_path, agent=boss) as desk:
         waiting = desk.start().waiting
-        assert len(waiting) == 6
+        assert len(waiting) == 12
         oldest_first = [task_of(desk, request) for request in by_age(desk, waiting)]
         for request in waiting:
             desk.decide(request, "approve")
@@ -237,7 +243,7 @@ def test_a_child_that_stops_is_told_to_the_outer_model(tmp_path: Path, reason: s
         (result,) = desk.results()
         assert result.startswith(f"The agent stopped before it was done: {reason}.")
         (child,) = desk.children()
-        assert desk.do(lambda p: p.result(child)).stop == reason
+        assert desk.result(child).stop == reason
 
 
 @pytest.mark.promise("D2")
@@ -258,7 +264,7 @@ def test_a_model_that_fails_in_one_child_leaves_the_others_going(tmp_path: Path)
         assert failed.value.code == "model_refused"
         assert failed.value.ids["run_id"] in desk.children()
         assert sorted(done) == ["pay a", "pay c"]
-        assert desk.do(lambda p: p.result("run_1")).stop is None
+        assert desk.result("run_1").stop is None
         assert code_of(desk.resume) == "model_refused"
     broken[0] = False
     with Desk(tmp_path, agent=boss) as desk:
@@ -321,7 +327,7 @@ def test_a_nested_request_that_is_decided_after_a_restart_goes_on(
             assert {kind for kind, _, _ in reports} <= {"resumed", "notice"}, reports
         else:
             desk.resume("run_1" if through == "outer" else desk.children()[0])
-        assert desk.do(lambda p: p.result("run_1")).stop == "final"
+        assert desk.result("run_1").stop == "final"
         assert sorted(done) == ["pay a", "pay b"]
         assert desk.results() == ["pay a done", "pay b done"]
 
@@ -349,7 +355,7 @@ def test_the_world_is_read_again_just_before_a_nested_agent_acts(tmp_path: Path)
         world[0] = "two"
         (again,) = desk.resume().waiting
         assert (again == request, done) == (False, [])
-        assert "environment" in desk.do(lambda p: p.show(again)).changes
+        assert "environment" in desk.show(again).changes
         desk.decide(again, "approve")
         assert desk.resume().stop == "final"
         assert done == ["a in two"]

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 from collections import Counter
+from datetime import timedelta
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from placet import Agent, Placet, PlacetError, ScriptedModel, tool
-from placet.agent.messages import ModelRequest
+from placet import Agent, ModelTrouble, Placet, PlacetError, ScriptedModel, tool
+from placet.agent.loop import REST_REFUSED
+from placet.agent.messages import ModelRequest, ModelTurn, Usage
 from placet.agent.models.scripted import Script, call, calls, say
 from placet.agent.tools import Tool
 from placet.core.state import RunOver
 from placet.stores.sqlite import SqliteStore
-from tests.runtime.desk import Desk, answers, effect, said, told
+from tests.runtime.desk import Clock, Desk, answers, code_of, effect, said, told
 from tests.runtime.life import Killer, paid, refund_tool
 
 
@@ -73,7 +75,7 @@ def test_cancelling_a_child_answers_its_call_and_the_outer_run_goes_on(tmp_path:
     script = [calls(call("payer", message="a"), call("payer", message="b")), say("ok")]
     with Desk(tmp_path, agent=agent("boss", script, payer(effect(done)))) as desk:
         first, second = desk.start().waiting
-        child = desk.do(lambda p: p.show(first)).run
+        child = desk.show(first).run
         ended = desk.do(lambda p: p.cancel(child, by="ana", cause="not this one"))
         assert ended.stop == "cancelled"
         assert desk.resume().waiting == (second,)
@@ -131,7 +133,7 @@ def test_a_worker_alone_carries_children_and_parents_to_their_end(tmp_path: Path
     with Desk(tmp_path, agent=boss) as desk:
         reports = desk.work_once()
         assert {kind for kind, _, _ in reports} <= {"resumed", "notice"}, reports
-        assert desk.do(lambda p: p.result("run_1")).stop == "final"
+        assert desk.result("run_1").stop == "final"
         assert sorted(done) == [f"pay {task}" for task in tasks]
         assert desk.results() == [f"pay {task} done" for task in tasks]
 
@@ -147,7 +149,186 @@ def test_a_worker_begins_what_a_start_that_was_cut_off_left(tmp_path: Path) -> N
         start = c.StartRun(run="run_1", agent="boss", requester="rob", message="a")
         desk.do(lambda p: p.engine.execute("s", start))
         desk.work_once()
-        assert desk.do(lambda p: p.result("run_1")).stop == "final"
+        assert desk.result("run_1").stop == "final"
+        assert done == ["pay a"]
+
+
+@pytest.mark.promise("D5", "G6")
+@pytest.mark.parametrize("which", ["run_1", "child"])
+def test_a_cancel_while_a_nested_model_answers_throws_its_answer_away(
+    tmp_path: Path, which: str
+) -> None:
+    done: list[str] = []
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    class Slow:
+        name = "slow"
+
+        async def complete(self, request: ModelRequest, *, on_text: Any = None) -> ModelTurn:
+            asked.set()
+            await may_answer.wait()
+            said_now = call("pay", id="c1", what="a")
+            return ModelTurn(message=said_now, usage=Usage(), model="m", finish="tool_calls")
+
+        async def close(self) -> None:
+            """Hold nothing."""
+
+    async def life(placet: Placet) -> Any:
+        going = asyncio.create_task(placet.run("boss", "a", session="s", run_id="run_1"))
+        await asked.wait()
+        (child,) = desk.children()
+        await placet.cancel(child if which == "child" else which, by="ana", cause="stop")
+        may_answer.set()
+        return await going
+
+    inner = Agent(name="slow", model=Slow(), tools=[effect(done, approval="never")])
+    with Desk(tmp_path, agent=relay("boss", inner)) as desk:
+        ended = desk.do(life)
+        assert ended.stop == ("final" if which == "child" else "cancelled")
+        (child,) = desk.children()
+        assert desk.result(child).stop == "cancelled"
+        assert desk.results(child) == []
+        assert desk.results() == ["The agent stopped before it was done: cancelled."]
+        assert done == []
+
+
+@pytest.mark.promise("D2", "G1")
+def test_a_child_whose_agent_is_gone_waits_for_it_to_be_given_back(tmp_path: Path) -> None:
+    done: list[str] = []
+    script = [calls(call("payer", message="a"), call("other", message="b")), say("ok")]
+    other = agent("other", [call("log", what="b"), say("logged")], effect(done, "log"))
+    with Desk(tmp_path, agent=agent("boss", script, payer(effect(done)), other)) as desk:
+        for request in desk.start().waiting:
+            desk.decide(request, "approve")
+    with Desk(tmp_path, agent=agent("boss", script, other)) as desk:
+        assert code_of(desk.resume) == "unknown_agent"
+        assert "trouble" in {kind for kind, _, _ in desk.work_once()}
+        assert "pay a" not in done
+        assert desk.result().stop is None
+    with Desk(tmp_path, agent=agent("boss", script, payer(effect(done)), other)) as desk:
+        assert desk.resume().stop == "final"
+        assert sorted(done) == ["log b", "pay a"]
+        assert desk.results() == ["pay a done", "logged"]
+
+
+@pytest.mark.promise("G13")
+def test_an_agent_that_was_let_begin_and_is_gone_never_begins(tmp_path: Path) -> None:
+    done: list[str] = []
+    script = [call("payer", message="a"), say("ok")]
+    asked = payer(effect(done)).as_tool(approval="always")
+    with Desk(tmp_path, agent=agent("boss", script, asked)) as desk:
+        (request,) = desk.start().waiting
+        desk.decide(request, "approve")
+    with Desk(tmp_path, agent=agent("boss", script, effect(done, "log"))) as desk:
+        assert desk.resume().stop == "final"
+        assert desk.results()[0].startswith("Unknown tool 'payer'")
+        assert (desk.children(), done) == ([], [])
+        assert desk.show(request).status == "voided"
+
+
+@pytest.mark.promise("G3", "G13")
+def test_an_agent_that_became_a_plain_tool_is_asked_about_anew(tmp_path: Path) -> None:
+    done: list[str] = []
+    script = [call("payer", message="a"), say("ok")]
+
+    @tool(name="payer")
+    def plain(message: str) -> str:
+        """Pay."""
+        done.append(f"plainly {message}")
+        return "paid"
+
+    asked = payer(effect(done)).as_tool(approval="always")
+    with Desk(tmp_path, agent=agent("boss", script, asked)) as desk:
+        (request,) = desk.start().waiting
+        desk.decide(request, "approve")
+    with Desk(tmp_path, agent=agent("boss", script, plain)) as desk:
+        (again,) = desk.resume().waiting
+        assert (again == request, done) == (False, [])
+        desk.decide(again, "approve")
+        assert desk.resume().stop == "final"
+        assert done == ["plainly a"]
+
+
+@pytest.mark.promise("D2")
+def test_a_worker_carries_all_on_though_no_clock_moves(tmp_path: Path) -> None:
+    done: list[str] = []
+    clock = Clock()
+    boss = relay("boss", relay("middle", payer(effect(done))))
+    with Desk(tmp_path, agent=boss, clock=clock) as desk:
+        (request,) = desk.start("a").waiting
+        desk.decide(request, "approve")
+        desk.work_once()
+        assert desk.result().stop == "final"
+    with Desk(tmp_path, agent=boss, clock=clock) as desk:
+        (request,) = desk.start("a", session="t", run_id="run_2").waiting
+        clock.now = desk.show(request).deadline_at
+        desk.work_once()
+        assert desk.result("run_2").stop == "final"
+        assert done == ["pay a"]
+
+
+@pytest.mark.promise("D4", "G9")
+@pytest.mark.conformance(30)
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_nested_outcome_that_nobody_knows_is_put_to_a_person_on_the_outer_run(
+    tmp_path: Path, settled: bool
+) -> None:
+    clock = Clock()
+
+    @tool(approval="never", time_limit=timedelta(milliseconds=20))
+    async def pay(what: str) -> str:
+        """Pay, and never come back."""
+        await asyncio.Event().wait()
+        return what
+
+    with Desk(tmp_path, agent=relay("boss", payer(pay)), clock=clock) as desk:
+        (request,) = desk.start("a").waiting
+        assert desk.show(request).kind == "settlement"
+        if settled:
+            desk.do(lambda p: p.settle(request, by="ana", happened=True, detail="it was paid"))
+        else:
+            clock.now = desk.show(request).deadline_at
+        result = desk.resume()
+        assert result.stop == "final"
+        (child,) = desk.children()
+        if settled:
+            assert str(result.answer).startswith("it was paid")
+        else:
+            assert desk.result(child).stop == "outcome_unknown"
+            assert str(result.answer).startswith(
+                "The agent stopped before it was done: outcome_unknown."
+            )
+        assert desk.kinds().count("AttemptBegun") == 1
+
+
+@pytest.mark.conformance(30)
+def test_the_older_entry_point_gives_where_the_outer_run_stands(tmp_path: Path) -> None:
+    done: list[str] = []
+    with Desk(tmp_path, agent=relay("boss", payer(effect(done)))) as desk:
+        (request,) = desk.start("a").waiting
+        result = desk.do(lambda p: p.resume_approval(request, "approve", "s", by="ana"))
+        assert (result.run_id, result.stop, result.answer) == ("run_1", "final", "pay a done")
+        assert done == ["pay a"]
+
+
+@pytest.mark.promise("D2")
+def test_a_child_that_rests_after_its_model_failed_is_a_workers_in_time(tmp_path: Path) -> None:
+    done: list[str] = []
+    clock, broken = Clock(), [True]
+
+    def reply(request: ModelRequest) -> Any:
+        if broken[0]:
+            raise ModelTrouble("model_refused", "no", retryable=False)
+        return answers(request) if told(request) else call("pay", what="a")
+
+    boss = relay("boss", agent("payer", reply, effect(done, approval="never")))
+    with Desk(tmp_path, agent=boss, clock=clock) as desk:
+        assert code_of(desk.start) == "model_refused"
+        broken[0] = False
+        assert desk.work_once() == [], "it rests"
+        clock.now += REST_REFUSED
+        desk.work_once()
+        assert desk.result().stop == "final"
         assert done == ["pay a"]
 
 
@@ -238,7 +419,7 @@ def test_two_drivers_of_one_start_open_each_child_once(tmp_path: Path) -> None:
     script = [calls(*(call("payer", message=task) for task in "abcd")), say("ok")]
     boss = agent("boss", script, payer(effect(done, approval="never", surface="bank")))
 
-    async def twice(first: Placet, second: Placet) -> list[Any]:
+    async def twice(first: Placet, second: Placet) -> tuple[Any, ...]:
         def start(placet: Placet) -> Any:
             return placet.run("boss", "x", session="s", run_id="run_1", requester="rob")
 

@@ -102,7 +102,7 @@ def test_of_the_policies_above_a_call_the_strictest_wins(
             assert (result.stop, done) == ("approval_required", [])
             (request,) = result.waiting
             asks = "boss" if outer_says == "ask" else "payer"
-            assert desk.do(lambda p: p.show(request)).rule == f"agent:{asks}"
+            assert desk.show(request).rule == f"agent:{asks}"
             desk.decide(request, "approve")
             result = desk.resume()
         assert result.stop == "final"
@@ -154,7 +154,7 @@ def test_a_policy_that_gives_no_ruling_means_ask(tmp_path: Path, answer: object)
     with Desk(tmp_path, agent=boss(payer(done), policy=policy)) as desk:
         result = desk.start()
         assert (result.stop, done) == ("approval_required", [])
-        card = desk.do(lambda p: p.show(result.waiting[0]))
+        card = desk.show(result.waiting[0])
         assert card.rule == "agent:boss"
         assert "the policy of agent boss" in card.reason
 
@@ -176,7 +176,7 @@ def test_a_policy_that_hangs_means_ask(tmp_path: Path, monkeypatch: pytest.Monke
     with Desk(tmp_path, agent=boss(payer(done), policy=policy)) as desk:
         result = desk.start()
         assert (result.stop, done) == ("approval_required", [])
-        assert "TimeoutError" in desk.do(lambda p: p.show(result.waiting[0])).reason
+        assert "TimeoutError" in desk.show(result.waiting[0]).reason
         ends.set()
 
 
@@ -204,7 +204,7 @@ def test_an_agent_that_a_person_must_let_begin_is_asked_about_once(tmp_path: Pat
     done: list[str] = []
     with Desk(tmp_path, agent=asking_boss(done)) as desk:
         (request,) = desk.start().waiting
-        card = desk.do(lambda p: p.show(request))
+        card = desk.show(request)
         assert (card.tool, dict(card.arguments)) == ("payer", {"message": '"a"'})
         assert card.effect == "hands the task to the agent payer"
         assert desk.children() == []
@@ -212,7 +212,7 @@ def test_an_agent_that_a_person_must_let_begin_is_asked_about_once(tmp_path: Pat
         assert desk.resume().answer == "pay a done"
         assert done == ["pay a"]
         assert desk.kinds().count("CallDelegated") == desk.kinds().count("RequestOpened") == 1
-        assert desk.do(lambda p: p.show(request)).status == "spent"
+        assert desk.show(request).status == "spent"
         assert desk.refused(request, "reject", reason="late") == "already_approved"
 
 
@@ -272,7 +272,7 @@ def test_an_approval_is_void_when_the_agent_is_another_one_meanwhile(
     with Desk(tmp_path, agent=others[change]) as desk:
         (again,) = desk.resume().waiting
         assert (again == request, desk.children()) == (False, [])
-        assert "tool" in desk.do(lambda p: p.show(again)).changes
+        assert "tool" in desk.show(again).changes
         desk.decide(again, "approve")
         assert desk.resume().stop == "final"
         assert len(desk.children()) == 1

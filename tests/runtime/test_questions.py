@@ -152,10 +152,11 @@ def test_a_question_that_nobody_answers_expires(tmp_path: Path) -> None:
         clock.now += timedelta(hours=24)
         assert code_of(lambda: desk.answer(request, "late")) == "expired"
         assert desk.work_once() != []
-        result = desk.do(lambda p: p.result("run_1"))
+        result = desk.result("run_1")
         assert result.stop == "final"
-        assert result.answer.startswith("Expired: no decision was in force")
-        assert "rob" in result.answer, "the model is told who was asked"
+        answer = str(result.answer)
+        assert answer.startswith("Expired: no decision was in force")
+        assert "rob" in answer, "the model is told who was asked"
 
 
 @pytest.mark.promise("G1")
@@ -198,7 +199,7 @@ def test_the_card_shows_the_question_and_what_the_answer_must_be(tmp_path: Path)
     script = asks(question="Which colour?", choices=["red", "blue"])
     with desk_on(tmp_path, script) as desk:
         (request,) = desk.start(**ASKER).waiting
-        card = desk.do(lambda p: p.show(request))
+        card = desk.show(request)
         assert (card.kind, card.tool, card.status) == ("question", "ask_person", "waiting")
         assert dict(card.arguments) == {
             "question": '"Which colour?"',
@@ -212,7 +213,7 @@ def test_the_card_shows_the_question_and_what_the_answer_must_be(tmp_path: Path)
         assert "then the run goes on without an answer" in text
         assert code_of(lambda: desk.answer(request, "red", digest="0" * 64)) == "digest_mismatch"
         desk.answer(request, "red", digest=card.digest)
-        assert desk.do(lambda p: p.show(request)).status == "answered"
+        assert desk.show(request).status == "answered"
 
 
 @pytest.mark.promise("H5")
@@ -221,7 +222,8 @@ def test_the_card_shows_the_question_and_what_the_answer_must_be(tmp_path: Path)
 def test_a_question_is_neither_approved_nor_edited(tmp_path: Path, decision: str) -> None:
     with desk_on(tmp_path, asks(question="What?")) as desk:
         (request,) = desk.start().waiting
-        more = {"arguments": {"question": "Another?"}} if decision == "edit" else {}
+        edit = {"arguments": {"question": "Another?"}}
+        more: dict[str, Any] = edit if decision == "edit" else {}
         assert desk.refused(request, decision, **more) == "other_kind"
         assert desk.resume().waiting == (request,)
 

@@ -57,13 +57,13 @@ def test_a_newer_message_supersedes_what_waits_and_a_late_approval_is_refused(
         desk.decide(approval, "approve")
         second = desk.start("second", run_id="run_2", **SUPERSEDE)
         assert (second.stop, second.answer) == ("final", "second it is")
-        assert desk.do(lambda p: p.result("run_1")).stop == "superseded"
+        assert desk.result("run_1").stop == "superseded"
         assert (
             desk.results()
             == ["Superseded by a newer message of the user.\nThe call did not run."] * 3
         )
         for request in (approval, question):
-            assert desk.do(lambda p, each=request: p.show(each)).status == "superseded"
+            assert desk.show(request).status == "superseded"
         assert desk.refused(approval, "approve") == "superseded"
         assert desk.refused(approval, "reject", reason="no") == "superseded"
         assert code_of(lambda: desk.answer(question, "late")) == "superseded"
@@ -96,7 +96,7 @@ def test_a_newer_message_supersedes_the_children_with_their_run(tmp_path: Path) 
         for request in requests:
             assert desk.refused(request, "approve") == "superseded"
         for run in children:
-            assert desk.do(lambda p, each=run: p.result(each)).stop == "superseded"
+            assert desk.result(run).stop == "superseded"
             assert desk.results(run)[0].startswith("Superseded by a newer message")
         ended = "The agent stopped before it was done: superseded."
         assert desk.results() == [ended, ended]

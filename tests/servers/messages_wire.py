@@ -118,7 +118,8 @@ class MessagesWire:
             yield _event("content_block_stop", index=index)
         keys = ("stop_reason", "stop_sequence", "stop_details")
         delta = {key: answer[key] for key in keys if key in answer}
-        counted = {"output_tokens": usage.get("output_tokens", 0)}
+        # What does not apply is told as nothing, and takes nothing back.
+        counted = {"output_tokens": usage.get("output_tokens", 0), "cache_read_input_tokens": None}
         yield _event("message_delta", delta=delta, usage=counted)
         yield _event("message_stop")
 

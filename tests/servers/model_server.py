@@ -234,7 +234,8 @@ class _Handler(BaseHTTPRequestHandler):
         wire = self._wire()
         if fault in STATUSES:
             status, said = STATUSES[fault]
-            limited = {"Retry-After": f"{retry_after_seconds:g}"} if status == 429 else None
+            waits = status in (429, 529)
+            limited = {"Retry-After": f"{retry_after_seconds:g}"} if waits else None
             self._answer(status, wire.error(status, said), headers=limited)
             return True
         match fault:

@@ -113,7 +113,7 @@ class Walk:
         return sound(
             at,
             ruling=self.random.choice(rulings),
-            kind=kind or self.random.choice(kinds),
+            kind=self.random.choice(kinds) if kind is None else kind,
             surface=self.random.choice(["payments", "shell", "*"]),
             recovery=self.random.choice(RECOVERIES),
             environment=environment,

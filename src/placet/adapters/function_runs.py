@@ -109,7 +109,10 @@ class Runs:
         while again < MOST_AGAIN:
             run = asked.run(again=again)
             state, call = await self.found(asked.session, run)
-            if _is_over(state, run):
+            is_over = _is_over(state, run)
+            if is_over or (call is not None and not call.open):
+                if not is_over:
+                    await self._hosting.end(asked.session, run)
                 answer = await self._answer(asked.session, call)
                 if answer is not None and (answer.code != "interrupted" or run in entry.runs):
                     return run, answer

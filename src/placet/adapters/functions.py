@@ -44,6 +44,7 @@ from placet.runtime.threads import in_thread
 from placet.settings import current_account
 
 if TYPE_CHECKING:
+    from placet.agent.loop import Stop
     from placet.client import Placet
     from placet.driving import Driving
 
@@ -182,16 +183,21 @@ class GuardedFunction(Generic[R]):
         loop = asyncio.get_running_loop()
         until = loop.time() + (self._terms.wait or timedelta(0)).total_seconds()
         while True:
-            run, found = await self._driving.detached(
-                lambda stop: self._runs.carried(asked, entry, wanted=lambda: not stop.asked)
-            )
-            if isinstance(found, Answered):
-                return await self._outcome(asked.session, run, found, entry)
+            found = await self._driving.detached(lambda stop: self._looked(asked, entry, stop))
+            if isinstance(found, _Done):
+                return found
             if loop.time() >= until:
-                raise _required(self.__name__, run, found) from entry.error
+                raise found from entry.error
             await self._changed(until)
 
     _done_blocking = blocking(_done)
+
+    async def _looked(self, asked: Asked, entry: Entry, stop: Stop) -> _Done[R] | Refusal:
+        """Take the call as far as it goes; give its result, or what to tell a caller who waited."""
+        run, found = await self._runs.carried(asked, entry, wanted=lambda: not stop.asked)
+        if isinstance(found, Answered):
+            return await self._outcome(asked.session, run, found, entry)
+        return _required(self.__name__, run, found)
 
     async def _changed(self, until: float) -> None:
         """Wait until something was committed, or it is time to look all the same."""

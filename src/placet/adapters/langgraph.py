@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from placet.adapters.langgraph_steps import SessionName, Step, session_of, step_of
-from placet.adapters.langgraph_threads import OURS, Threads, checkpoint_text
+from placet.adapters.langgraph_threads import Threads, checkpoint_text, waiting_value
 from placet.adapters.langgraph_tools import (
     ToolSaidError,
     as_langchain,
@@ -37,7 +37,7 @@ from placet.core.state import RunOver
 from placet.core.values import CallCode, Occurrence
 from placet.portal import blocking
 from placet.runtime.declarations import Arguments
-from placet.runtime.hosting import Answered, Waiting
+from placet.runtime.hosting import Answered
 from placet.runtime.threads import in_thread
 from placet.settings import current_account
 
@@ -204,7 +204,7 @@ class LangGraphGate:
             return _not_run(refusal)
         body = None if step.calls[step.index].name in self._ours else entry.body
         found = await self._hosting.carry_out(step.session, at, body=body)
-        return found if isinstance(found, Answered) else _told(step, at, found)
+        return found if isinstance(found, Answered) else waiting_value(step.session, at.run, found)
 
     _carried_out_sync = blocking(_carried_out)
 
@@ -340,16 +340,3 @@ def _not_run(refusal: Closed | Conflict) -> Answered:
     """Answer a call that the gate does not take at all."""
     code: CallCode = "call_changed" if isinstance(refusal, Conflict) else "cancelled"
     return Answered(code=code, told=f"{refusal.message}\nThe call did not run.")
-
-
-def _told(step: Step, at: Occurrence, waiting: Waiting) -> dict[str, Any]:
-    """Give the value of an interrupt: whom it tells, and of what."""
-    held = {"held_by": waiting.held_by} if waiting.held_by else {}
-    return {
-        OURS: {
-            "session": step.session,
-            "run": at.run,
-            "requests": list(waiting.requests),
-            **held,
-        }
-    }

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
     from langgraph.types import StateSnapshot
 
-    from placet.runtime.hosting import Hosting
+    from placet.runtime.hosting import Hosting, Waiting
 
 #: Marks the interrupts that are ours.
 OURS = "placet"
@@ -53,6 +53,12 @@ LAST_EVENTS = 200
 def checkpoint_text(point: Point) -> str:
     """Write down where a step's thread is, and who proposed the step."""
     return json.dumps({"langgraph": asdict(point), "process": asdict(this_process())})
+
+
+def waiting_value(session: str, run: str, waiting: Waiting) -> dict[str, Any]:
+    """Give the value of an interrupt of ours: which people must act first, on what."""
+    told: dict[str, Any] = {"session": session, "run": run, "requests": list(waiting.requests)}
+    return {OURS: {**told, "held_by": waiting.held_by} if waiting.held_by else told}
 
 
 class Threads:
@@ -214,7 +220,9 @@ class Threads:
 
     async def _is_left(self, head: StateSnapshot, point: Point) -> bool:
         """Say whether the step's course has something left to do, and nobody is waited for."""
-        if all(task.result is not None or task.interrupts for task in head.tasks):
+        done = [task.result is not None for task in head.tasks]
+        open_ones = [task for task in head.tasks if task.result is None and not task.interrupts]
+        if not open_ones and not (done and all(done)):  # All done: the next checkpoint is missing.
             return False
         if _id_of(head) == point.root_id:
             return True

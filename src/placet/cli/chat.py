@@ -156,8 +156,8 @@ class Chat:
     def _turn(self) -> None:
         """Go on with what can go on; else ask the person once, and take what is said."""
         scene = self._look()
-        self._tell_end(scene)
         self._requests.tell_closed()
+        self._tell_end(scene)
         if scene.run is None and scene.ended:
             tell("The session is ended, and takes no further message.")
             self._over = True
@@ -183,9 +183,7 @@ class Chat:
     def _line(self, prompt: str, scene: Scene, *, fresh: bool) -> str | None:
         """Give what is said; None: the session has changed meanwhile."""
         line = self._lines.read(prompt, self._changed_from(scene), fresh=fresh)
-        while line is not None and line.endswith("\\"):
-            line = f"{line[:-1]}\n{self._further('… ')}"
-        return line
+        return line and self._with_the_rest(line)
 
     def _changed_from(self, scene: Scene) -> Callable[[], bool]:
         """Give what says whether the session stands otherwise: by what others do, or by time."""
@@ -206,7 +204,11 @@ class Chat:
         """Give a further line of what is being said, whatever else changes."""
         line = self._lines.read(prompt, lambda: False, fresh=fresh)
         assert line is not None, "nothing changes that would end the wait"
-        return line
+        return self._with_the_rest(line)
+
+    def _with_the_rest(self, line: str) -> str:
+        """Give a line with those that it says are to follow."""
+        return f"{line[:-1]}\n{self._further('… ')}" if line.endswith("\\") else line
 
     def _take(self, line: str, asked: Shown | None) -> None:
         """Do what a line says; raises a PlacetError where it is refused."""

@@ -90,7 +90,7 @@ def assignment(text: str) -> tuple[str, Any]:
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise InvalidInput(
-            "invalidassignment",
+            "invalid_assignment",
             f"{text!r} is not of the form name=JSON.",
             hint=f"""Say --set '{text or "name"}=50', or --set '{text or "name"}="a text"'.""",
         )

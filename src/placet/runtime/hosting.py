@@ -46,7 +46,7 @@ LOOK_AGAIN = timedelta(milliseconds=50)
 #: How often a refusal that another's change explains is looked at again before it is passed on.
 MOST_REFUSALS = 200
 
-#: How long a call waits for an approved one that goes before it, and that nobody carries out.
+#: How long a call waits for one that goes before it, and that nobody carries out.
 HELD_LASTS = timedelta(seconds=30)
 
 #: Begins the names of agents that are nobody's loop: whoever calls again goes on with their runs.
@@ -79,6 +79,7 @@ class Hosting:
         self._engine = engine
         self._gate = gate
         self._agent = agent
+        self._waited: dict[Occurrence, int] = {}
 
     async def begin(
         self, session: str, run: str, message: str, *, requester: str, supersede: bool = True
@@ -208,7 +209,9 @@ class Hosting:
                 raise NotFound("call_not_found", "There is no such call here.", call=str(at))
             if isinstance(call.state, CallOver):
                 told = await self._engine.payload(session, call.state.told_ref)
+                self._waited.pop(at, None)
                 return Answered(code=call.state.code, told=told)
+            self._waited[at] = state.seq
             if (waiting := _waits_for_people(state, call)) is not None:
                 return waiting
             if not wanted():
@@ -221,7 +224,7 @@ class Hosting:
                 if refusals > MOST_REFUSALS or refusal.code in LASTING_REFUSALS:
                     raise
             by = w.held_by(state, call)
-            looks = looks + 1 if by in state.requests else 0
+            looks = 0 if by is None or _is_under_way(state, by) else looks + 1
             if by is not None and looks * LOOK_AGAIN > HELD_LASTS:
                 return Waiting(requests=(), held_by=by)
             await asyncio.sleep(LOOK_AGAIN.total_seconds())
@@ -251,11 +254,29 @@ class Hosting:
                 await self._gate.run(session, call.at, body=body)
         return True
 
+    def told(self, run: str) -> None:
+        """Note that the framework is about to look anew at what the run waits for."""
+        for at in [at for at in self._waited if at.run == run]:
+            self._waited.pop(at, None)
+
     async def taken(self, session: str, run: str) -> None:
-        """Note that the framework has gone on with the results that the run has so far."""
+        """Note that the framework has gone on with the results that the run has so far.
+
+        What was decided since it saw that a call must wait, it is still to be told of.
+        """
         state = await self._engine.session(session, c.Names(runs=(run,)))
         if run in state.runs:
-            await self._engine.execute(session, c.TakeResults(run=run, step=state.runs[run].step))
+            seen = min((seq for at, seq in self._waited.items() if at.run == run), default=None)
+            taken = c.TakeResults(run=run, step=state.runs[run].step, seen=seen)
+            await self._engine.execute(session, taken)
+
+
+def _is_under_way(state: Session, by: str) -> bool:
+    """Say whether what holds a call is an attempt that may yet be alive, and so will end."""
+    for call in state.calls.values():
+        if str(call.at) == by and isinstance(call.state, Executing):
+            return state.now < call.state.until and not is_gone(call.state.holder)
+    return False
 
 
 def _waits_for_people(state: Session, call: Call) -> Waiting | None:

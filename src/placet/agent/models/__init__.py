@@ -37,11 +37,13 @@ class ModelClient(Protocol):
 
       | code | retryable | means |
       |---|---|---|
-      | `model_rate_limited` | yes | too many requests; `ids["retry_after_seconds"]` where known |
+      | `model_rate_limited` | yes | too many requests |
       | `model_unavailable` | yes | the server failed, broke off, or could not be reached |
       | `model_timeout` | yes | no whole answer within the time limit |
       | `model_malformed` | yes | an answer came that is none, or only the beginning of one |
       | `model_refused` | no | the server will not take this request: key, name, size |
+
+      Where the server says how long to wait, `ids["retry_after_seconds"]` does.
 
     - A client tries once. Whether to try again, and when, is the runtime's to say.
     - A client can be used from several event loops and for several runs at once.

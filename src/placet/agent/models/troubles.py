@@ -146,8 +146,9 @@ class Troubles:
     ) -> ModelTrouble:
         """Say what a status means; `said` is the server's word on it, `headers` its answer's."""
         what = self._shown(f"The server {told or 'answered'} {status}: {said}")
+        wait = _retry_after_seconds(headers or {})
+        waits = {"retry_after_seconds": wait} if wait else {}
         if status == 429:
-            wait = _retry_after_seconds(headers or {})
             return ModelTrouble(
                 "model_rate_limited",
                 f"{what}.",
@@ -155,10 +156,10 @@ class Troubles:
                 retryable=True,
                 model=self.model,
                 status="429",
-                **({"retry_after_seconds": wait} if wait else {}),
+                **waits,
             )
         if status >= 500 or status in (409, 425):
-            return self.unavailable(what, status=str(status))
+            return self.unavailable(what, status=str(status), **waits)
         if status == 408:
             return self.timed_out()
         hint = _REFUSED_HINTS.get(status, _REFUSED_HINTS[400])

@@ -63,7 +63,12 @@ def model() -> ModelClient:
 SCRIPT = [
     calls(call("read", path="prices.py"), call("read", path="test_prices.py")),
     calls(
-        call("edit", path="prices.py", old="return cents * percent", new="return cents * percent // 100"),
+        call(
+            "edit",
+            path="prices.py",
+            old="return cents * percent",
+            new="return cents * percent // 100",
+        ),
         text="The discount is not a percentage: I divide by 100.",
     ),
     call("bash", command="python -m unittest -q"),
@@ -74,9 +79,9 @@ SCRIPT = [
     calls(
         call("bash", command="git add prices.py requirements.lock"),
         call("bash", command="git commit -q -m 'Count the discount in percent'"),
-        call("bash", command="git push -q origin main"),
-        text="The tests pass. I commit, and would push.",
+        text="The tests pass: I commit.",
     ),
+    call("bash", command="git push -q origin main"),
     say("The discount is counted in percent now; the tests pass, and the change is pushed."),
 ]
 

@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from placet.agent.agent import Agent
     from placet.agent.asking import ask_person
+    from placet.agent.builtin.workspace import Workspace
+    from placet.agent.models.anthropic import AnthropicModel
     from placet.agent.models.openai import OpenAIModel
     from placet.agent.models.scripted import ScriptedModel
     from placet.agent.tools import IdempotencyKey, Tool, tool
     from placet.client import NoApproverWarning, Placet
     from placet.core.errors import (
+        ActionRefused,
+        ApprovalRequired,
         Closed,
         Conflict,
         InProgress,
@@ -42,11 +46,15 @@ __version__ = "0.1.0"
 _HOMES = {
     "placet.agent.agent": ("Agent",),
     "placet.agent.asking": ("ask_person",),
+    "placet.agent.builtin.workspace": ("Workspace",),
+    "placet.agent.models.anthropic": ("AnthropicModel",),
     "placet.agent.models.openai": ("OpenAIModel",),
     "placet.agent.models.scripted": ("ScriptedModel",),
     "placet.agent.tools": ("IdempotencyKey", "Tool", "tool"),
     "placet.client": ("NoApproverWarning", "Placet"),
     "placet.core.errors": (
+        "ActionRefused",
+        "ApprovalRequired",
         "Closed",
         "Conflict",
         "InProgress",
@@ -69,7 +77,10 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "ActionRefused",
     "Agent",
+    "AnthropicModel",
+    "ApprovalRequired",
     "Closed",
     "Conflict",
     "DecisionResult",
@@ -97,6 +108,7 @@ __all__ = [
     "Tool",
     "Trouble",
     "Unsure",
+    "Workspace",
     "ask_person",
     "tool",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from placet.core.errors import InvalidSetting, StoreTrouble
-from placet.runtime.protected import protect
 from placet.stores.store import Store
 
 
@@ -33,5 +32,4 @@ def open_store(url: str) -> Store:
         )
     from placet.stores.sqlite import SqliteStore  # Lazily: other URLs will name other stores.
 
-    protect(path)
     return SqliteStore(path)

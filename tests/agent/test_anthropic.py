@@ -161,6 +161,17 @@ def test_key_and_address_may_come_from_the_environment(
     assert server.requests[-1].headers["authorization"] == f"Bearer {KEY}"
 
 
+def test_an_address_set_later_is_sent_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = AnthropicModel("m", api_key=KEY)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+
+    async def address() -> str:
+        async with model._client() as client:
+            return client.base_url.host
+
+    assert asyncio.run(address()) == "api.anthropic.com"
+
+
 @pytest.mark.parametrize(
     "setting, name",
     [

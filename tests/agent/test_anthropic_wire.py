@@ -302,7 +302,7 @@ def test_another_vendors_client_goes_by_text_and_calls(
 @pytest.mark.parametrize(
     "content",
     [
-        ProviderContent(provider="other", blocks=('{"type": "thinking"}',)),
+        ProviderContent(provider="other", blocks=('{"type": "new"}', '{"type": "tool_use"}')),
         ProviderContent(provider="anthropic", blocks=()),
         ProviderContent(provider="anthropic", blocks=('{"type": "text", "text": "Paid."}',)),
         ProviderContent(provider="anthropic", blocks=("{oops",)),

@@ -10,6 +10,7 @@ from placet import Agent, ScriptedModel, ask_person, tool
 from placet.agent.messages import AssistantMessage, ModelRequest, ModelTurn
 from placet.agent.models import OnText
 from placet.agent.models.scripted import call, calls, say
+from placet.cli.identity import TOKEN
 from tests.cli.app import heard, refund, vanish
 
 #: Where it is, a model that hangs does not.
@@ -33,6 +34,12 @@ def hold() -> str:
     return "let go"
 
 
+@tool(reads_only=True)
+def peek() -> str:
+    """Look for an approver's token."""
+    return os.environ.get(TOKEN, "no token")
+
+
 #: What a model may write that must not act on a terminal; its pieces are cut in bad places.
 NASTY = ("plain \x1b", "[31mred\x1b[", "0m \u202e", "desrever \x07")
 
@@ -43,7 +50,7 @@ class Talker(ScriptedModel):
     async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelTurn:
         """Give the reply of the script."""
         message, _ = heard(request)
-        if message.startswith("hang") and not os.path.exists(GO):  # noqa: ASYNC240  # Once.
+        if _hangs(message):
             if on_text is not None:
                 on_text("let me see")
             await asyncio.Event().wait()
@@ -53,6 +60,10 @@ class Talker(ScriptedModel):
                 on_text(piece)
             on_text = None
         return await super().complete(request, on_text=on_text)
+
+
+def _hangs(message: str) -> bool:
+    return message.startswith("hang") and not Path(GO).exists()
 
 
 def _script(request: ModelRequest) -> AssistantMessage:
@@ -71,6 +82,8 @@ def _script(request: ModelRequest) -> AssistantMessage:
             return call("helper", message="refund A-1")
         case "hold":
             return call("hold")
+        case "peek":
+            return call("peek")
         case "vanish":
             return call("vanish")
         case "nasty":
@@ -85,5 +98,5 @@ helper = Agent(name="helper", model=ScriptedModel(_script), tools=[look_up, refu
 support = Agent(
     name="support",
     model=Talker(_script),
-    tools=[look_up, refund, hold, vanish, ask_person, helper],
+    tools=[look_up, refund, hold, peek, vanish, ask_person, helper],
 )

@@ -150,6 +150,7 @@ def test_who_may_not_decide_is_told_who_was_asked_and_sees_what_others_decide(
     assert elsewhere.effects == ["refund A-1 129"]
 
 
+@pytest.mark.slow
 def test_what_a_worker_carries_on_meanwhile_is_shown(elsewhere: Place) -> None:
     with dialog(elsewhere, *CHAT, "--requester", "mia") as talk:
         talk.say("two")
@@ -164,6 +165,7 @@ def test_what_a_worker_carries_on_meanwhile_is_shown(elsewhere: Place) -> None:
         talk.expect("You said:\nwell\n")
 
 
+@pytest.mark.slow
 def test_of_several_requests_each_is_asked_in_turn(place: Place) -> None:
     with dialog(place, *CHAT) as talk:
         talk.say("two")
@@ -190,6 +192,7 @@ def test_the_work_of_a_run_under_the_run_is_shown_behind_its_agents_name(place: 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.promise("D4")
 def test_an_outcome_that_nobody_knows_is_shown_with_what_settles_it(place: Place) -> None:
     with dialog(place, *CHAT) as talk:
@@ -224,16 +227,22 @@ def test_a_chat_that_is_killed_is_come_back_to_and_the_effect_is_one(place: Plac
     assert place.effects == ["refund A-1 129"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [CTRL_D, CTRL_C, "/quit\r"])
-def test_leaving_leaves_what_waits_and_what_was_decided_meanwhile_goes_on(
-    place: Place, key: str
-) -> None:
+def test_leaving_leaves_what_waits(place: Place, key: str) -> None:
     with dialog(place, *CHAT) as talk:
         talk.say("refund A-1")
         talk.expect(ASKS)
         talk.type(key)
         talk.expect(f"waits for {waiting()}: `placet chat --session main` comes back to it")
         assert talk.ended() == 10
+
+    assert place.status(waiting()) == "waiting"
+
+
+@pytest.mark.promise("D2")
+def test_what_was_decided_while_nobody_was_there_goes_on_when_one_comes_back(place: Place) -> None:
+    do("run", "--session", "main", "refund A-1")
     do("approve", waiting(), by="ana")
     with dialog(place, *CHAT) as talk:
         assert "Done: refunded 129\n" in talk.expect("> ")
@@ -349,18 +358,20 @@ def test_a_newer_message_takes_the_place_of_a_run_that_waits(place: Place) -> No
     assert place.effects == []
 
 
+@pytest.mark.slow
 def test_a_mode_is_for_the_next_message_alone(place: Place) -> None:
     with dialog(place, *CHAT) as talk:
         talk.say("/mode think")
         talk.say("tools", at="think> ")
         talk.expect("I have 0 tools")
         talk.say("tools", at="\n> ")
-        talk.expect("I have 6 tools")
+        talk.expect("I have 7 tools")
         talk.say("/mode plan-act")
         talk.say("plan it", at="plan-act> ")
         talk.expect("works on item 1 of 1")
 
 
+@pytest.mark.slow
 def test_a_session_that_is_ended_takes_no_further_message(place: Place) -> None:
     with dialog(place, *CHAT) as talk:
         talk.say("refund A-1")
@@ -389,6 +400,7 @@ def test_nothing_that_a_model_writes_acts_on_the_terminal(place: Place) -> None:
     assert shown.count("desrever") == 1, "what was seen as it came is not shown again"
 
 
+@pytest.mark.slow
 def test_without_line_editing_a_line_decides_too(place: Place) -> None:
     with dialog(place, *CHAT, TERM="dumb") as talk:
         talk.say("refund A-1\rapprove")

@@ -16,6 +16,7 @@ import pytest
 import placet.runtime.audit
 from placet.cli.main import COMMANDS, main
 from placet.cli.output import MEANINGS, Exit
+from placet.cli.slash import FORMS
 from tests.cli.place import LEGACY, Place, do
 from tests.tidy import ROOT
 
@@ -80,6 +81,16 @@ def test_the_page_says_every_command_and_what_it_takes() -> None:
             assert option in said[name], f"{name} {option}"
 
 
+def test_the_page_of_the_chat_says_what_can_be_said_to_it() -> None:
+    page = (ROOT / "docs/how-to/chat.md").read_text(encoding="utf-8").replace(r"\|", "¦")
+    part = page.partition("## Speak to the chat\n")[2].partition("\n#")[0]
+    lines = [line for line in part.splitlines() if line.startswith("| `")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+    said = [(names(form)[0].replace("¦", "|"), what) for form, what in cells]
+    assert said == list(FORMS.values())
+
+
 def test_every_command_takes_json_and_store_after_its_name() -> None:
     for name, command in commands():
         options = {option for parameter in command.params for option in parameter.opts}
@@ -104,7 +115,7 @@ def test_a_request_has_the_fields_that_the_page_says(place: Place) -> None:
 
     said = {field for row in rows("A request") for field in names(row[0])}
     assert set(listed) == said
-    assert set(shown) == said | {"card", "ending", "idempotency_key", "answers"}
+    assert set(shown) == said | documented("show")
     assert set(listed) >= LEGACY
     assert listed["approval_id"] == listed["request_id"] == request
     assert (listed["run_id"], listed["checkpoint_id"]) == (run, f"{run}.1")
@@ -123,6 +134,7 @@ def test_the_other_documents_have_the_fields_that_the_page_says(place: Place) ->
     run, request = place.waiting()
     approved = do("approve", request, "--json", by="ana").document
     made: dict[str, Any] = {
+        "end": do("end", "main", "--json").document,
         "run": do("run", "--agent", "shop", "--session", "2", "go", "--json").document,
         "worker --once": do("worker", "--once", "--json").document,
         "runs": do("runs", "--json").document,
@@ -169,7 +181,13 @@ def test_what_people_read_shows_hidden_characters(place: Place) -> None:
 # --- what is loaded -------------------------------------------------------------------------------
 
 
-def test_a_decision_loads_no_agent_no_model_and_nothing_heavy(place: Place) -> None:
+@pytest.mark.parametrize(
+    "line, ends",
+    [("approve {}", "0"), ("show {}", "0"), ("inbox", "0"), ("answer {} yes", "3")],
+)
+def test_a_decision_loads_no_agent_no_model_and_nothing_heavy(
+    place: Place, line: str, ends: str
+) -> None:
     _, request = place.waiting()
     program = (
         "import sys\n"
@@ -179,15 +197,15 @@ def test_a_decision_loads_no_agent_no_model_and_nothing_heavy(place: Place) -> N
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", program, "approve", request],
+        [sys.executable, "-c", program, *line.format(request).split()],
         env=place.environment(by="ana"),
         capture_output=True,
         text=True,
         check=True,
     )
 
-    code, *loaded = done.stderr.split()
-    assert code == "0"
+    code, *loaded = done.stderr.splitlines()[-1].split()
+    assert code == ends
     assert not {"pydantic", "openai", "httpx2", "placet.client", "placet.runtime.gate"} & set(
         loaded
     )

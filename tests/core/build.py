@@ -163,6 +163,12 @@ def question(index: int = 0, **changes: Any) -> c.Sound:
     return sound(index, **{**given, **changes})
 
 
+def agent(index: int = 0, **changes: Any) -> c.Sound:
+    """Give a call of an agent that is used as a tool."""
+    given = {"kind": "agent", "ruling": ALLOW, "tool": "helper", "surface": ""}
+    return sound(index, **{**given, **changes})
+
+
 def answer(
     request: str, text: str = "the red one", by: Principal = ANN, **changes: Any
 ) -> c.Answer:
@@ -381,4 +387,13 @@ def unsettled(**changes: Any) -> World:
     """Give a world in which a person is asked what became of the one call."""
     world = executing(**changes)
     world.conclude(LOST)
+    return world
+
+
+def delegated(*siblings: c.Proposal) -> World:
+    """Give a world whose call 0 a child run works out."""
+    world = World()
+    world.start()
+    world.propose(agent(0), *siblings)
+    world.delegate()
     return world

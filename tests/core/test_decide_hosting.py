@@ -33,6 +33,7 @@ from tests.core.build import (
     reject,
     settle,
     sound,
+    unsound,
 )
 
 SECOND = timedelta(seconds=1)
@@ -330,3 +331,15 @@ def test_of_two_processes_of_a_framework_one_begins_the_approved_call() -> None:
     assert world.refused(world.beginning(holder=OTHER)) == "call_executing"
     world.conclude(DONE)
     assert world.begin(holder=OTHER) == ()
+
+
+@pytest.mark.promise("G6")
+def test_a_step_that_stops_its_run_is_answered_whole_before_the_run_ends() -> None:
+    world = hosted(sound(0, ruling=ALLOW, kind="agent"))
+    world.delegate()
+    for step in (2, 3):
+        world.propose(unsound(0, step=step))
+    events = world.propose(unsound(0, step=4), sound(1, step=4))
+    assert names(events)[-2:] == ["CallEnded", "RunEnded"]
+    assert world.code(1, step=4) == "interrupted"
+    assert world.work() == Done(stop="failed")

@@ -262,7 +262,7 @@ def test_cancelling_a_run_withdraws_its_question() -> None:
 def test_an_answer_must_fit_its_question(
     asks: dict[str, object], fits: dict[str, str], others: list[str]
 ) -> None:
-    asked_for = question_of({"question": "Which?", **asks})  # type: ignore[dict-item]  # JSON
+    asked_for = question_of({"question": "Which?", **asks})  # type: ignore[dict-item]  # JSON it is
     for text, given in fits.items():
         assert checked(asked_for, text) == given
     for text in others:
@@ -276,7 +276,7 @@ def test_an_answer_must_fit_its_question(
 )
 def test_a_question_that_is_none_says_so(arguments: dict[str, object] | str) -> None:
     with pytest.raises(InvalidInput, match="unreadable_question"):
-        question_of(arguments)  # type: ignore[arg-type]  # JSON
+        question_of(arguments)  # type: ignore[arg-type]  # JSON it is
 
 
 def test_a_question_is_what_its_arguments_say() -> None:

@@ -45,6 +45,13 @@ def test_in_every_life_a_call_has_at_most_one_result_and_an_ended_run_all_of_the
     world = live(random.Random(seed).choice, moves=moves)
     ended = [event.at for event in world.log if isinstance(event, e.CallEnded)]
     assert len(ended) == len(set(ended))
+    over: set[str] = set()
+    for event in world.log:
+        if isinstance(event, e.CallEnded):
+            assert event.at.run not in over, "a result comes after its run's end"
+        elif isinstance(event, e.RunEnded):
+            assert event.run not in over, "a run ends twice"
+            over.add(event.run)
     for call in world.state.calls.values():
         assert call.open != (call.at in ended)
         if type(world.run(call.at.run).state).__name__ == "RunOver":

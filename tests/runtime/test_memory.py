@@ -252,8 +252,8 @@ CALLS = {
     "unreadable": raw_call("pay", '{"what": '),
     "invalid": call("pay", what=3),
 }
-TURNS = st.lists(st.sampled_from(sorted(CALLS)), max_size=4)
-ENDS = st.sampled_from(["decide", "decide", "reject", "cancel", "supersede", "end"])
+TURNS = st.lists(st.sampled_from(sorted(CALLS)), min_size=1, max_size=4)
+ENDS = st.sampled_from(["decide", "reject", "cancel", "supersede", "decide", "end"])
 LIVES = st.lists(
     st.tuples(
         st.sampled_from(["act", "act", "act", "plan-act", "think"]),
@@ -261,8 +261,8 @@ LIVES = st.lists(
         ENDS,
         st.integers(min_value=1, max_value=900),
     ),
-    min_size=1,
-    max_size=4,
+    min_size=2,
+    max_size=5,
 )
 
 
@@ -278,7 +278,7 @@ class Living:
         if request.instructions == SUMMARISE:
             return say("summary " + "s" * self.size)
         turn = self.turns.pop(0) if self.turns else []
-        if not turn or not request.tools:
+        if not turn or (not request.tools and self.size % 4):
             return say("1. one\n2. two " + "t" * self.size)
         return calls(*(CALLS[each] for each in turn), text="x" * self.size)
 
@@ -308,7 +308,7 @@ def lived(desk: Desk, number: int, end: str, begun: Any) -> None:
 
 
 @pytest.mark.promise("G6", "D6")
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(lives=LIVES, limit=st.sampled_from([1_000, 2_500, 200_000]))
 def test_whatever_a_session_lived_through_what_its_model_is_shown_is_sound(
     lives: list[tuple[Any, list[list[str]], str, int]], limit: int

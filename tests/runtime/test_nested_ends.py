@@ -118,6 +118,46 @@ def test_a_cancel_while_a_nested_effect_runs_waits_for_its_outcome(tmp_path: Pat
         assert told_of.startswith("The agent stopped before it was done: cancelled.")
 
 
+@pytest.mark.promise("D5", "D2")
+def test_a_caller_that_leaves_leaves_what_its_children_began_to_its_outcome(
+    tmp_path: Path,
+) -> None:
+    done: list[str] = []
+    begun, may_end = {what: asyncio.Event() for what in "ab"}, asyncio.Event()
+
+    def pay_for(name: str) -> Tool:
+        @tool(name="pay", approval="never", surface=name)
+        async def pay(what: str) -> str:
+            """Pay, and take some time."""
+            begun[what].set()
+            await may_end.wait()
+            done.append(what)
+            return f"{what} is paid"
+
+        return pay
+
+    async def life(placet: Placet) -> None:
+        going = asyncio.create_task(placet.run("boss", "x", session="s", run_id="run_1"))
+        await begun["a"].wait()
+        await begun["b"].wait()
+        going.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await going
+        may_end.set()
+        while desk.kinds().count("CallEnded") < 2:  # noqa: ASYNC110  # The record is awaited.
+            await asyncio.sleep(0.01)
+
+    script = [calls(call("left", message="a"), call("right", message="b")), say("ok")]
+    tools = [payer(pay_for(name)).as_tool(name=name) for name in ("left", "right")]
+    with Desk(tmp_path, agent=agent("boss", script, *tools)) as desk:
+        desk.do(life)
+        assert sorted(done) == ["a", "b"]
+    with Desk(tmp_path, agent=agent("boss", script, *tools)) as desk:
+        assert desk.resume().stop == "final"
+        assert sorted(done) == ["a", "b"]
+        assert desk.results() == ["a is paid", "b is paid"]
+
+
 @pytest.mark.promise("D2")
 @pytest.mark.conformance(30)
 def test_a_worker_alone_carries_children_and_parents_to_their_end(tmp_path: Path) -> None:

@@ -97,6 +97,21 @@ def test_the_requester_answers_a_question_and_approves_nothing(tmp_path: Path) -
         assert done == []
 
 
+@pytest.mark.promise("G10")
+def test_a_requester_who_is_no_approver_any_more_still_answers_and_does_not_approve(
+    tmp_path: Path,
+) -> None:
+    done: list[str] = []
+    step = calls(call("ask_person", question="Which?"), call("pay", what="a"))
+    with desk_on(tmp_path, [step, say("ok")], effect(done), approvers=("ana", "rob")) as desk:
+        question, approval = desk.start(**ASKER).waiting
+    with desk_on(tmp_path, [step, say("ok")], effect(done)) as desk:
+        assert desk.refused(approval, "approve", by="rob") == "not_an_approver"
+        desk.answer(question, "this", by="rob")
+        assert desk.resume().waiting == (approval,)
+        assert done == []
+
+
 @pytest.mark.parametrize(
     "asked, right, wrong",
     [

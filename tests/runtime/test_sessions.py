@@ -17,6 +17,11 @@ from tests.runtime.desk import Desk, answers, code_of, effect, said, told
 SUPERSEDE = {"on_message": "supersede"}
 
 
+def refusal(desk: Desk, message: str, **more: Any) -> str:
+    """Say what is not taken, and give the code of the refusal."""
+    return code_of(lambda: desk.start(message, **more))
+
+
 def pays_first(request: ModelRequest) -> Any:
     """Pay for what the user wants, and then say what came of it."""
     last = request.messages[-1]
@@ -169,7 +174,7 @@ def test_ending_a_session_cancels_its_runs_and_takes_no_further_message(tmp_path
         assert desk.refused(request, "approve") == "cancelled"
     with Desk(tmp_path, agent=boss) as desk:
         for how in ("refuse", "supersede"):
-            late = code_of(lambda: desk.start("x", run_id="run_2", on_message=how))  # noqa: B023  # Called at once.
+            late = refusal(desk, "x", run_id="run_2", on_message=how)
             assert late == "session_ended"
         (other,) = desk.start(session="t", run_id="run_3").waiting
         assert other != request
@@ -217,7 +222,7 @@ def test_a_command_is_given_to_no_model_and_decides_nothing(tmp_path: Path, form
         for session, how in (("s", "refuse"), ("s", "supersede"), ("new", "refuse")):
             more = {"session": session, "run_id": "run_2", "on_message": how}
             text = form.format(request)
-            assert code_of(lambda: desk.start(text, **more)) == "command_as_message"  # noqa: B023  # Called at once.
+            assert refusal(desk, text, **more) == "command_as_message"
         assert (desk.kinds(), len(asked)) == (before, calls_before)
         assert desk.store.sessions("main") == ["s"]
         assert desk.resume().waiting == (request,)

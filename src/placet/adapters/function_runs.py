@@ -97,15 +97,16 @@ class Runs:
         self._name = name
 
     async def carried(
-        self, asked: Asked, entry: Entry, *, wanted: Callable[[], bool]
+        self, asked: Asked, entry: Entry, *, until: float, wanted: Callable[[], bool]
     ) -> tuple[str, Answered | Waiting]:
         """Take a call to its result, in the run that is its own, or say what comes before it.
 
-        Raises InProgress where that is no matter of waiting for people, Closed where the session
-        was ended, and Refusal(`not_begun`) once the call is not `wanted` any more.
+        Raises InProgress where that is no matter of waiting for people, and does not pass `until`
+        that time of the event loop's; Closed where the session was ended; and
+        Refusal(`not_begun`) once the call is not `wanted` any more.
         """
         loop = asyncio.get_running_loop()
-        until, again = loop.time() + BUSY_LASTS.total_seconds(), 0
+        until, again = max(until, loop.time() + BUSY_LASTS.total_seconds()), 0
         while again < MOST_AGAIN:
             run = asked.run(again=again)
             state, call = await self.found(asked.session, run)

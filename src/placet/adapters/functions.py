@@ -183,7 +183,9 @@ class GuardedFunction(Generic[R]):
         loop = asyncio.get_running_loop()
         until = loop.time() + (self._terms.wait or timedelta(0)).total_seconds()
         while True:
-            found = await self._driving.detached(lambda stop: self._looked(asked, entry, stop))
+            found = await self._driving.detached(
+                lambda stop: self._looked(asked, entry, until, stop)
+            )
             if isinstance(found, _Done):
                 return found
             if loop.time() >= until:
@@ -192,9 +194,13 @@ class GuardedFunction(Generic[R]):
 
     _done_blocking = blocking(_done)
 
-    async def _looked(self, asked: Asked, entry: Entry, stop: Stop) -> _Done[R] | Refusal:
+    async def _looked(
+        self, asked: Asked, entry: Entry, until: float, stop: Stop
+    ) -> _Done[R] | Refusal:
         """Take the call as far as it goes; give its result, or what to tell a caller who waited."""
-        run, found = await self._runs.carried(asked, entry, wanted=lambda: not stop.asked)
+        run, found = await self._runs.carried(
+            asked, entry, until=until, wanted=lambda: not stop.asked
+        )
         if isinstance(found, Answered):
             return await self._outcome(asked.session, run, found, entry)
         return _required(self.__name__, run, found)

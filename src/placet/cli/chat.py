@@ -8,6 +8,7 @@ with a slash is said to the chat itself, and reaches no model.
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import time
 from collections.abc import Callable, Coroutine
@@ -20,7 +21,7 @@ import click
 from placet.cli.apps import app_option, opened, the_agent
 from placet.cli.carrying import Onlooker, carried
 from placet.cli.chat_requests import Requests, Shown
-from placet.cli.identity import Identity, who_decides
+from placet.cli.identity import TOKEN, Identity, who_decides
 from placet.cli.lines import Lines, lines_of_stdin
 from placet.cli.looking import inbox_text, shown, waiting_rows
 from placet.cli.office import Office
@@ -85,6 +86,7 @@ def chat_command(
         raise click.UsageError("A chat has no JSON document; `placet run --json` gives one.")
     settings = given.settings()
     who = _who(settings, token_file)
+    os.environ.pop(TOKEN, None)  # What the agent's tools start must not find it there (G10).
     with opened(settings, app) as placet:
         chat = Chat(
             placet,

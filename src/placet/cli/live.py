@@ -90,8 +90,8 @@ class LiveText:
         if self._open:
             self._write("\n")
         for run, (pieces, begun) in self._lines.items():
-            if rest := begun + pieces.end():
-                self._line(run, rest)
+            for line in (begun + pieces.end()).splitlines():
+                self._line(run, line)
         self._lines.clear()
 
     def has_said(self, run: str, text: str) -> bool:

@@ -163,6 +163,6 @@ def _show_result(given: Given, placet: Placet, result: RunResult, text: LiveText
         given.show(document, f"{result.run_id}: {standing.detail}")
         return Exit.RESTING
     ended = f"{result.run_id} ended: {result.stop}"
-    lines = [answer, f"({ended})"] if answer else [ended]
+    lines = [answer, f"({ended})"] if answer else [f"({ended})" if said else ended]
     given.show(document, "\n".join([*lines, *unsettled_lines(standing)]))
     return Exit.DONE if result.stop == "final" else Exit.UNFINISHED

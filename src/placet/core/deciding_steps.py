@@ -73,8 +73,10 @@ def propose(so_far: Unfolding, command: c.Propose) -> None:
         _answer_all(so_far, command, "this was the last step.")
         so_far.end_run(run.id, "max_steps", command.answer)
         return
+    so_far.answering = run.id
     for call in command.calls:
         _classify(so_far, command, run, call)
+    so_far.answering = ""
     so_far.finish_if_idle(run.id)
 
 

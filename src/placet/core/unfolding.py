@@ -35,10 +35,14 @@ MOST_FAILURES = 3
 
 @dataclass(slots=True)
 class Unfolding:
-    """The events of one command as they are decided, and the state they lead to."""
+    """The events of one command as they are decided, and the state they lead to.
+
+    `answering` names the run whose step is being taken: it ends once all of it is answered.
+    """
 
     state: Session
     events: list[e.Event]
+    answering: str = ""
 
     def add(self, event: e.Event) -> None:
         """Record an event; what is decided next sees the state after it."""
@@ -164,7 +168,7 @@ class Unfolding:
     def finish_if_idle(self, run_id: str) -> None:
         """End a stopping run that has nothing under way any more."""
         run = self.run(run_id)
-        if run.stopping is None or isinstance(run.state, RunOver):
+        if run.stopping is None or isinstance(run.state, RunOver) or run_id == self.answering:
             return
         if any(c.open for c in self.state.calls.values() if c.at.run == run_id):
             return

@@ -15,6 +15,7 @@ from typing import ParamSpec, TypeVar
 from placet.core.commands import Command, Names
 from placet.core.errors import NotFound
 from placet.core.state import Session
+from placet.runtime.protected import protect
 from placet.stores.store import Answer, RequestRow, RunRow, Store
 
 P = ParamSpec("P")
@@ -30,6 +31,8 @@ class Engine:
     def __init__(self, store: Store, *, tenant: str) -> None:
         self.store = store
         self.tenant = tenant
+        for path in store.files():
+            protect(path)
 
     async def execute(self, session: str, command: Command, *, command_id: str = "") -> Answer:
         """Carry out a command; raises what it is refused with, or StoreTrouble."""

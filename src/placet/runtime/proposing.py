@@ -76,6 +76,8 @@ class Proposer:
             return unsound(at, call, key, "invalid_arguments", described(error))
         try:
             environment = "" if isinstance(frozen, str) else await environment_of(tool, frozen)
+        except InvalidArguments as error:  # They name what the tool may not even look at.
+            return unsound(at, call, key, "invalid_arguments", str(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001  # Fails closed: nothing runs.
             told = wording.unreadable_environment(described(error))
             return unsound(at, call, key, "environment_unstable", told)

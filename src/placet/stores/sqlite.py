@@ -221,6 +221,10 @@ class SqliteStore:
 
     # --- the store itself ---------------------------------------------------------------------
 
+    def files(self) -> Sequence[Path]:
+        """Name the database; SQLite keeps others beside it, by its name."""
+        return (self.path,)
+
     def changes(self) -> int:
         """Give a number that differs whenever something, anywhere, may have been committed."""
         with placet_errors(self.path), self._guard:

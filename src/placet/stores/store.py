@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Protocol
 
 from placet.core.commands import Command, Names
@@ -161,6 +162,10 @@ class Store(Protocol):
 
     def sent(self, notices: Sequence[int]) -> None:
         """Take notices that have left out of the outbox."""
+        ...
+
+    def files(self) -> Sequence[Path]:
+        """Name the files that the store keeps its state in, where it does so on this host."""
         ...
 
     def changes(self) -> int:

@@ -48,12 +48,12 @@ class Supervised:
         self._wake = wake
         self._is_hurried = False
 
-    def start(self, command: list[str]) -> int:
+    def start(self, command: list[str], report: int) -> int:
         """Start the command, and give 0, or the number of the error that kept it from starting."""
         reading, writing = os.pipe()
         self.main = os.fork()
         if self.main == 0:
-            become(command, writing)
+            become(command, writing, report)
         os.close(writing)
         failed = os.read(reading, 16)
         os.close(reading)
@@ -140,16 +140,20 @@ def become_reaper() -> bool:
     return done == 0
 
 
-def become(command: list[str], report: int) -> None:
-    """Make of a process just forked the command, in a session of its own; does not return."""
+def become(command: list[str], failure: int, report: int) -> None:
+    """Make of a process just forked the command, in a session of its own; does not return.
+
+    It reports its process id itself: once it is the command, it may end its parent at any time.
+    """
     try:
         os.setsid()
+        os.write(report, f"started {os.getpid()}\n".encode())
         for number in DEFAULTS:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execv(command[0], command)
     except OSError as error:
-        os.write(report, str(error.errno).encode())
+        os.write(failure, str(error.errno).encode())
     finally:
         os._exit(127)
 
@@ -200,11 +204,10 @@ def main(words: list[str]) -> None:
     for number in (*ENDING, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
     supervised = Supervised(lifeline, wake)
-    failed = supervised.start(words[4:])
+    failed = supervised.start(words[4:], report)
     if failed:
         os.write(report, f"failed {failed}\n".encode())
         return
-    os.write(report, f"started {supervised.main}\n".encode())
     why = supervised.watch(float(words[2]))
     left = supervised.end(float(words[3]))
     code = "-" if supervised.code is None else str(supervised.code)

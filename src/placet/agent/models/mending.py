@@ -62,7 +62,8 @@ def unclosed(arguments: str) -> str:
     if not arguments.strip():
         return UNBEGUN
     try:
-        readable = isinstance(json.loads(arguments), dict)
+        json.loads(arguments)
     except (ValueError, RecursionError):
         return arguments
-    return arguments.rstrip().removesuffix("}") if readable else arguments
+    # Of all that is JSON only an object ends with this.
+    return arguments.rstrip().removesuffix("}")

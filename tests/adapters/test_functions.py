@@ -315,6 +315,7 @@ def test_a_run_that_a_dead_process_left_keeps_nobody_from_the_next_call(tmp_path
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(function_runs, "BUSY_LASTS", timedelta(0))
             assert code_of(lambda: refund("A-42", 129)) == "run_active"
+        assert stops(placet) == [("run_9", None)]
         clock.now += function_runs.LEFT_TO_BEGIN
         assert refund("A-42", 129) == "refunded 129 for A-42"
 

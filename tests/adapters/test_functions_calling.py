@@ -155,6 +155,26 @@ def test_a_call_may_wait_for_the_decision(tmp_path: Path, decision: Any) -> None
     assert len(paid(tmp_path)) == (decision == "approve")
 
 
+@pytest.mark.promise("D4")
+def test_a_waiting_call_is_told_that_it_did_not_happen_and_is_not_proposed_again_unasked(
+    tmp_path: Path,
+) -> None:
+    def broken() -> None:
+        raise ConnectionResetError
+
+    found: list[str] = []
+    with opened(tmp_path) as placet:
+        terms = {"wait": timedelta(minutes=1)}
+        refund = refund_of(placet, tmp_path, before=broken, guard=terms, approval="never")
+        calling = threading.Thread(target=lambda: found.append(code_of(lambda: refund("A", 1))))
+        calling.start()
+        (row,) = until(placet.inbox_sync)
+        placet.settle_sync(row.request.id, by="ana", happened=False)
+        calling.join()
+        assert found == ["interrupted"]
+        assert list(placet.inbox_sync()) == []
+
+
 def test_a_call_that_has_waited_long_enough_says_who_must_act(tmp_path: Path) -> None:
     with opened(tmp_path) as placet:
         refund = refund_of(placet, tmp_path, guard={"wait": timedelta(milliseconds=120)})

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from placet.cli.sessions import workspace_session
+from placet.cli.sessions import session_here, workspace_session
+from placet.core import commands as c
+from placet.core.values import Principal
+from placet.runtime.engine import Engine
+from placet.stores.sqlite import SqliteStore
 from tests.cli.dialog import dialog
 from tests.cli.place import Place, do
 
@@ -154,3 +158,18 @@ def test_runs_that_stand_under_others_are_told_with_whose_they_are(place: Place)
     assert f"{child} resumed: ended: final" in worked.err
     assert f"{top} resumed: ended: final" in worked.err
     assert place.effects == ["refund A-1 129"]
+
+
+def test_a_directory_whose_session_was_ended_has_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = SqliteStore(tmp_path / "placet.db")
+    engine = Engine(store, tenant="main")
+    first = session_here(engine)
+    start = c.StartRun(run="r1", agent="a", requester="rob", message="go")
+    store.execute("main", first, start).result()
+    assert session_here(engine) == first
+    store.execute("main", first, c.EndSession(by=Principal(id="rob"))).result()
+    assert session_here(engine) == f"{first}-2"
+    store.close()

@@ -122,8 +122,7 @@ def test_what_an_edit_replaced_is_kept_with_its_intent(place: Path, placet: Plac
     taken = store.payload("main", "main", edit.snapshot_ref)
     restore = placet._driving.agent("coder").tools[2].declaration.restore
     assert restore is not None
-    arguments = {"path": "prices.py", "old": "a", "new": "b", "replace_all": False}
-    restore(arguments, taken)
+    restore({"path": "prices.py", "old": "a", "new": "b", "replace_all": False}, taken)
     assert (place / "work" / "prices.py").read_text().endswith("return cents * percent\n")
 
 

@@ -232,6 +232,7 @@ class Loop:
             instructions=instructions_for(run, self._agent.instructions, plan),
             messages=view.messages,
             tools=self._agent.schemas() if usable else (),
+            step=step,
         )
         turn = await self._retried(lambda: self._asked(request, run.id, step))
         calls = [

@@ -101,11 +101,15 @@ class ToolSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """All that a model is shown for one step: a bounded view of the session, oldest first."""
+    """All that a model is shown for one step: a bounded view of the session, oldest first.
+
+    `step` is the step's number in its run, from 1; 0 where the answer is no step of one.
+    """
 
     instructions: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSchema, ...] = ()
+    step: int = 0
 
     @property
     def assistant_count(self) -> int:

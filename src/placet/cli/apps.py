@@ -1,12 +1,14 @@
 """Finding the agents that `--app module:name` or the setting `app` names.
 
-What the name stands for is an Agent, a list or tuple of Agents, or a function that gives these.
-The current directory is looked in first.
+What the name stands for is an Agent, a list or tuple of Agents, or a function that gives these. A
+function with a parameter is given the runtime, so that it can set up frameworks and guarded
+functions. The current directory is looked in first.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -36,16 +38,18 @@ def app_option(command: F) -> F:
 
 @contextmanager
 def opened(settings: Settings, app: str) -> Iterator[Placet]:
-    """Open the runtime with the agents of an app."""
+    """Open the runtime with the agents of an app, and with the hosts that it sets up."""
     from placet.client import Placet
 
-    agents = load_agents(app or settings.app)
-    with warnings.catch_warnings(record=True) as raised:
-        warnings.simplefilter("always")
-        placet = Placet.open(agents=agents, settings=settings)
-    for warning in raised:
-        tell(f"placet: warning: {warning.message}")
-    with placet:
+    name = app or settings.app
+    found = load_app(name)
+    with Placet.open(settings=settings) as placet:
+        with warnings.catch_warnings(record=True) as raised:
+            warnings.simplefilter("always")
+            for agent in _agents(name, found, placet):
+                placet.add(agent)
+        for warning in raised:
+            tell(f"placet: warning: {warning.message}")
         yield placet
 
 
@@ -60,6 +64,12 @@ def the_agent(placet: Placet, name: str) -> str:
         )
     if name:
         return name
+    if not names:
+        raise InvalidInput(
+            "no_agent",
+            "The app has no agent that placet's own loop drives.",
+            hint="A framework begins its runs itself; `placet resume` and a worker go on with them.",
+        )
     if len(names) > 1:
         raise InvalidInput(
             "which_agent",
@@ -69,8 +79,8 @@ def the_agent(placet: Placet, name: str) -> str:
     return names[0]
 
 
-def load_agents(app: str) -> list[Agent]:
-    """Import an app's agents; raises InvalidDeclaration."""
+def load_app(app: str) -> object:
+    """Import what an app's name stands for; raises InvalidInput or InvalidDeclaration."""
     if not app:
         raise InvalidInput(
             "no_app",
@@ -87,8 +97,7 @@ def load_agents(app: str) -> list[Agent]:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    found = _attribute(app, _module(app, module_name), name)
-    return _agents(app, found)
+    return _attribute(app, _module(app, module_name), name)
 
 
 def _module(app: str, name: str) -> object:
@@ -106,7 +115,7 @@ def _module(app: str, name: str) -> object:
         ) from error
 
 
-def _attribute(app: str, found: Any, name: str) -> Any:
+def _attribute(app: str, found: Any, name: str) -> object:
     for part in name.split("."):
         if not hasattr(found, part):
             raise _invalid(app, f"there is no {part!r} in it")
@@ -114,27 +123,43 @@ def _attribute(app: str, found: Any, name: str) -> Any:
     return found
 
 
-def _agents(app: str, found: Any) -> list[Agent]:
+def _agents(app: str, found: Any, placet: Placet) -> list[Agent]:
+    """Give the agents that an app's name stands for; one that sets up hosts may give none."""
     from placet.agent.agent import Agent
 
+    sets_up = False
     if callable(found) and not isinstance(found, Agent):
         try:
-            found = found()
+            sets_up = _takes_one(found)
+            found = found(placet) if sets_up else found()
         except PlacetError:
             raise
         except Exception as error:
             raise _invalid(app, f"it raised {type(error).__name__}: {error}") from error
+    if found is None and sets_up:
+        return []
     agents = list(found) if isinstance(found, (list, tuple)) else [found]
     wrong = [each for each in agents if not isinstance(each, Agent)]
-    if wrong or not agents:
+    if wrong or not (agents or sets_up):
         what = f"a {type(wrong[0]).__name__}" if wrong else "nothing"
         raise _invalid(app, f"it gives {what}")
     return agents
+
+
+def _takes_one(function: Callable[..., object]) -> bool:
+    """Say whether a function must be given something: it is the runtime, to set up hosts with."""
+    return any(
+        parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        for parameter in inspect.signature(function).parameters.values()
+    )
 
 
 def _invalid(app: str, what: str, *, hint: str = "") -> InvalidDeclaration:
     return InvalidDeclaration(
         "invalid_app",
         f"The app {app!r} cannot be taken: {what}.",
-        hint=hint or "It names an Agent, a list of Agents, or a function that gives them.",
+        hint=hint
+        or "It names an Agent, a list of Agents, or a function that gives them; one with a"
+        " parameter is given the Placet, to set up hosts with.",
     )

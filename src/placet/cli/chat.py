@@ -28,7 +28,7 @@ from placet.cli.office import Office
 from placet.cli.output import Exit, Given, shared, tell, tell_error
 from placet.cli.progress import Family
 from placet.cli.scene import Scene, scene_of
-from placet.cli.sessions import session_option, workspace_session
+from placet.cli.sessions import session_here, session_option
 from placet.cli.slash import Slash, help_text, parsed
 from placet.cli.standing import standing_of, unsettled_lines
 from placet.core.commands import Names
@@ -91,7 +91,7 @@ def chat_command(
         chat = Chat(
             placet,
             agent=the_agent(placet, agent),
-            session=session or workspace_session(),
+            session=session or session_here(placet.engine),
             requester=requester,
             who=who,
             lines=lines_of_stdin(),
@@ -343,7 +343,8 @@ class Chat:
         scene = self._look()
         if scene.run is None:
             return Exit.DONE
-        where = "" if self._session == workspace_session() else f" --session {self._named()}"
+        here = session_here(self._placet.engine)
+        where = "" if self._session == here else f" --session {self._named()}"
         what = f"waits for {', '.join(scene.waiting)}" if scene.waiting else "is not over"
         tell(f"{scene.run} {what}: `placet chat{where}` comes back to it")
         return Exit.WAITING if scene.waiting else Exit.RESTING

@@ -14,7 +14,7 @@ from placet.cli.live import LiveText
 from placet.cli.office import find_run
 from placet.cli.output import Exit, Given, shared, tell
 from placet.cli.progress import Family, Progress
-from placet.cli.sessions import mode_option, session_option, workspace_session
+from placet.cli.sessions import mode_option, session_here, session_option
 from placet.cli.standing import standing_of, unsettled_lines
 from placet.core.commands import Names
 from placet.core.display import visible
@@ -50,8 +50,8 @@ def run_command(
 ) -> int:
     """Begin a run with a message, and carry it on until it waits for people or is over."""
     refuse_under_mark()
-    place = session or workspace_session()
     with opened(given.settings(), app) as placet:
+        place = session or session_here(placet.engine)
         name = the_agent(placet, agent)
         run_id = new_id("run")
         text = _live_text(given, placet)

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -42,6 +43,17 @@ def workspace_session(directory: Path | None = None) -> str:
     digest = sha256(os.fsencode(resolved)).hexdigest()[:SUM_CHARACTERS]
     name = _UNPLAIN.sub("-", resolved.name)[:NAME_CHARACTERS].strip("-.")
     return f"{name or 'session'}-{digest}"
+
+
+def session_here(engine: Engine) -> str:
+    """Name the working directory's session: the first one that has not been ended."""
+    name = workspace_session()
+    for number in count(1):
+        numbered = name if number == 1 else f"{name}-{number}"
+        state = engine.store.session(engine.tenant, numbered)
+        if state is None or not state.ended:
+            return numbered
+    raise AssertionError("numbers do not end")
 
 
 def session_option(command: F) -> F:

@@ -1,8 +1,8 @@
 """A model that says what a script says: for tests, for the demonstration, for trying placet out.
 
-It keeps no counter. The reply is picked by how many assistant messages the request already holds,
-so that a run which another process resumes gets the reply that comes next, and a step that is asked
-again after a crash gets the same one.
+It keeps no counter. The reply is picked by the request's step, so that a run which another process
+resumes gets the reply that comes next, and a step that is asked again after a crash gets the same
+one. A request that names no step has the one that its assistant messages make it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Script: TypeAlias = Callable[[ModelRequest], Reply] | Sequence[Reply]
 class ScriptedModel:
     """A `ModelClient` over a function of the request, or over a sequence of replies.
 
-    A sequence holds one reply for each assistant message of the session, earlier runs' included. A
-    function may raise `ModelTrouble` itself. Calls without an id get one from their position.
+    A sequence holds one reply for each step of a run. A function may raise `ModelTrouble` itself.
+    Calls without an id get one from their position.
     """
 
     name: str
@@ -68,7 +68,7 @@ class ScriptedModel:
     def _pick(self, request: ModelRequest) -> Reply:
         if callable(self._script):
             return self._script(request)
-        position = request.assistant_count
+        position = request.step - 1 if request.step else request.assistant_count
         if position < len(self._script):
             return self._script[position]
         raise ModelTrouble(

@@ -91,12 +91,13 @@ def test_whatever_is_replaced_once_leaves_what_is_around_it(
         assert done.text.endswith(after)
 
 
-@given(text=texts, old=passages, new=texts)
+@given(before=texts, old=passages, after=texts, new=texts)
 def test_with_one_kind_of_line_end_all_places_are_replaced_as_python_replaces(
-    text: str, old: str, new: str
+    before: str, old: str, after: str, new: str
 ) -> None:
-    text, old, new = (each.replace("\r", "") for each in (text, old, new))
-    assume(old in text and old and text.replace(old, new) != text)
+    before, old, after, new = (each.replace("\r", "") for each in (before, old, after, new))
+    text = before + old + after
+    assume(old and text.replace(old, new) != text)
     assert edited(text, old=old, new=new, replace_all=True).text == text.replace(old, new)
 
 

@@ -68,7 +68,7 @@ def the_agent(placet: Placet, name: str) -> str:
         raise InvalidInput(
             "no_agent",
             "The app has no agent that placet's own loop drives.",
-            hint="A framework begins its runs itself; `placet resume` and a worker go on with them.",
+            hint="Its framework begins runs; `placet resume` and a worker go on with them.",
         )
     if len(names) > 1:
         raise InvalidInput(

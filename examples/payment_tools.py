@@ -87,4 +87,35 @@ def page_hash(page: str) -> str:
     return hashlib.sha256(Path(page).read_bytes()).hexdigest()
 
 
+# Shown: an effect with a preview and a snapshot.
+@tool(surface="prices", effect="sets the price of {item}", reversible=True)
+def set_price(item: str, cents: int) -> str:
+    """Change a price."""
+    Path(f"{item}.price").write_text(str(cents), encoding="utf-8")
+    return f"{item} costs {cents} cents"
+
+
+@set_price.preview
+def price_change(item: str, cents: int) -> str:
+    """Tell what would change: the card shows it."""
+    return f"{item}: {price_now(item)} -> {cents}"
+
+
+@set_price.snapshot
+def price_now(item: str, **_: object) -> str:
+    """Take down what is about to be changed."""
+    price = Path(f"{item}.price")
+    return price.read_text(encoding="utf-8") if price.exists() else "none"
+
+
+@set_price.restore
+def price_back(taken: str, item: str, **_: object) -> None:
+    """Bring back what was taken down."""
+    price = Path(f"{item}.price")
+    if taken == "none":
+        price.unlink(missing_ok=True)
+    else:
+        price.write_text(taken, encoding="utf-8")
+
+
 # Shown until here.

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         StoreTrouble,
         Trouble,
     )
+    from placet.guarding import EditedWarning, Guarded
     from placet.results import DecisionResult, RunResult
     from placet.runtime.declarations import Happened, NotDone, NotHappened, Unsure
 
@@ -71,6 +72,7 @@ _HOMES = {
         "StoreTrouble",
         "Trouble",
     ),
+    "placet.guarding": ("EditedWarning", "Guarded"),
     "placet.results": ("DecisionResult", "RunResult"),
     "placet.runtime.declarations": ("Happened", "NotDone", "NotHappened", "Unsure"),
 }
@@ -84,6 +86,8 @@ __all__ = [
     "Closed",
     "Conflict",
     "DecisionResult",
+    "EditedWarning",
+    "Guarded",
     "Happened",
     "IdempotencyKey",
     "InProgress",

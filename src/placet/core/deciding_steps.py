@@ -37,9 +37,9 @@ PROPOSALS_BEFORE_LOOP = 2
 
 def propose(so_far: Unfolding, command: c.Propose) -> None:
     """Record a step and rule on each of its calls; the same step again is the same answer."""
-    run = active(so_far, command.run)
-    if _known(so_far, command):
+    if _known(so_far, command):  # Of a run that is over, too.
         return
+    run = active(so_far, command.run)
     so_far.driven_by(command.run, command.fence)
     if run.kind == "driven" and command.step != run.step + 1:
         raise Conflict("step_out_of_order", f"The run is at step {run.step}.", run_id=run.id)

@@ -149,10 +149,6 @@ class Hosting:
             step, known = await self._step(session, run, names)
             try:
                 await self._gate.propose(session, run, step, calls, checkpoint=entry, claim=claim)
-            except Closed:
-                if known != "reference":
-                    raise
-                # What was proposed before has its answers, though its run is over.
             except Conflict as conflict:
                 if known or conflict.code != "call_changed":
                     raise

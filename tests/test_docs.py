@@ -300,13 +300,12 @@ def test_the_code_of_a_guide_is_the_example_that_is_run(page: str) -> None:
     assert [(where, name, code.strip()) for where, name, code in _CODE.findall(read(page))] == parts
 
 
-def test_python_stands_only_in_guides_as_code_that_is_run() -> None:
-    for page in OURS:
-        python = page.read_text(encoding="utf-8").count("```python")
-        shown = len(_CODE.findall(page.read_text(encoding="utf-8")))
-        if not page.name.startswith("README"):
-            assert python == shown == 0 or name_of(page) in GUIDES, name_of(page)
-            assert python == shown, name_of(page)
+@pytest.mark.parametrize("page", OURS, ids=name_of)
+def test_python_stands_in_guides_alone_and_is_code_that_is_run(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if not page.name.startswith("README"):  # tests/test_readme.py holds these.
+        assert text.count("```python") == len(_CODE.findall(text))
+        assert bool(_CODE.findall(text)) == (name_of(page) in GUIDES)
 
 
 # --- the guide's tools ----------------------------------------------------------------------------

@@ -348,7 +348,7 @@ def test_a_step_that_stops_its_run_is_answered_whole_before_the_run_ends() -> No
 @pytest.mark.promise("G3", "G6")
 def test_a_step_of_a_run_that_is_over_is_the_same_step_again_and_no_other() -> None:
     world = hosted(sound())
-    world.apply(reject())
+    world.apply(reject(world.asked().id))
     world.apply(FinishRun(run="r1", fence=None, stop="final"))
     assert world.propose(sound(), step=1) == ()
     assert world.refused(world.proposal(sound(arguments={"amount": 7}), step=1)) == "call_changed"

@@ -177,7 +177,7 @@ def test_the_limits_of_the_page_are_those_of_the_code() -> None:
     units = {"hours": 3600, "minutes": 60, "seconds": 1}
     for _, value, where in rows(SETTINGS, "## Limits that are no settings"):
         module, _, constant = where.strip("`").rpartition(".")
-        number, unit = value.split()
+        number, unit = value.replace(",", "").split()
         found = getattr(import_module(module), constant)
         expected = timedelta(seconds=int(number) * units[unit]) if unit in units else int(number)
         assert found == expected, where

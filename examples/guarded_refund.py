@@ -8,8 +8,7 @@ parts between the marks.
 
 from __future__ import annotations
 
-from placet import ActionRefused, ApprovalRequired, IdempotencyKey, Placet
-from placet.guarding import Guarded
+from placet import ActionRefused, ApprovalRequired, Guarded, IdempotencyKey, Placet
 
 
 # Shown: a guarded function.

@@ -21,14 +21,13 @@ from placet.core.card import Card
 from placet.core.errors import InvalidDeclaration, InvalidInput
 from placet.core.spoken import refuse_command
 from placet.core.state import RunOver
-from placet.core.values import Mode, Principal
-from placet.core.work import Wait, next_work
+from placet.core.values import Mode
 from placet.driving import Driving, root_of
 from placet.guarding import Guarded, Terms
 from placet.opening import open_store
-from placet.people import People
+from placet.people import Decider, People
 from placet.portal import blocking
-from placet.results import DecisionResult, RunResult, decided
+from placet.results import LISTED, DecisionResult, Listed, RunResult, decided, stands
 from placet.runtime.authority import Authority, refuse_inside_tool
 from placet.runtime.declarations import Declaration
 from placet.runtime.engine import Engine, new_id
@@ -122,9 +121,9 @@ class Placet:
         Warns (NoApproverWarning), or with `require_approver` raises InvalidDeclaration, where its
         tools may ask and nobody may decide (G1).
         """
-        self._driving.add(agent)
         if agent.asks_in_vain(anybody=bool(self._authority.approvers)):
             self._nobody_may_decide(f"Agent {agent.name} has tools that may ask")
+        self._driving.add(agent)
 
     def _nobody_may_decide(self, who: str) -> None:
         message = (
@@ -161,10 +160,15 @@ class Placet:
         refuse_inside_tool()
         refuse_command(message)
         if mode is not None and mode not in get_args(Mode):
+            modes = ", ".join(get_args(Mode))
             raise InvalidInput(
-                "invalid_mode",
-                f"There is no mode {mode!r}.",
-                hint=f"The modes are {', '.join(get_args(Mode))}.",
+                "invalid_mode", f"There is no mode {mode!r}.", hint=f"The modes are {modes}."
+            )
+        if on_message not in ("refuse", "supersede"):
+            raise InvalidInput(
+                "invalid_on_message",
+                f"A message cannot {on_message!r} what waits.",
+                hint="Say refuse or supersede.",
             )
         found = self._agent(agent)
         name = run_id or new_id("run")
@@ -183,61 +187,64 @@ class Placet:
         await self._driving.drive(session, name, Watching(on_event))
         return await self.result(name)
 
-    async def resume(self, run_id: str, *, on_event: Watcher | None = None) -> RunResult:
+    async def resume(
+        self, run_id: str, *, session: str | None = None, on_event: Watcher | None = None
+    ) -> RunResult:
         """Carry a run on: after a decision, a crash or a failure of its model.
 
         What stands above and under the run is carried on with it; a framework's run is carried on
-        by its framework. Raises NotFound for an unknown run, InvalidDeclaration where this process
-        does not have its agent, and InProgress while another process drives it.
+        by its framework. Raises NotFound for an unknown run, or one of another session than is
+        named; InvalidDeclaration where this process does not have its agent; and InProgress while
+        another process drives it.
         """
         refuse_inside_tool()
-        row = await self.engine.find_run(run_id)
+        row = await self.engine.find_run(run_id, session=session)
         if not isinstance(row.run.state, RunOver):
             await self._driving.drive(row.session, run_id, Watching(on_event))
         return await self.result(run_id)
 
-    async def result(self, run_id: str) -> RunResult:
-        """Say where a run stands."""
-        row = await self.engine.find_run(run_id)
+    async def result(self, run_id: str, *, session: str | None = None) -> RunResult:
+        """Say where a run stands; one of another session than is named is not found (G11)."""
+        row = await self.engine.find_run(run_id, session=session)
         state = await self.engine.session(row.session, c.Names(runs=(run_id,)))
-        run = state.runs[run_id]
-        if isinstance(run.state, RunOver):
-            ref = run.state.answer_ref
-            answer = None if ref is None else await self.engine.payload(row.session, ref)
-            return RunResult(run_id=run_id, session=row.session, stop=run.state.stop, answer=answer)
-        work = next_work(state, run_id)
-        waiting = work.requests if isinstance(work, Wait) else ()
-        return RunResult(
-            run_id=run_id,
-            session=row.session,
-            stop="approval_required" if waiting else None,
-            answer=None,
-            waiting=waiting,
-        )
+        over = state.runs[run_id].state
+        ref = over.answer_ref if isinstance(over, RunOver) else None
+        answer = None if ref is None else await self.engine.payload(row.session, ref)
+        return stands(state, run_id, answer=answer)
 
-    async def cancel(self, run_id: str, *, by: str | None = None, cause: str = "") -> RunResult:
-        """End a run: its requests close as cancelled, what has begun is carried to its outcome."""
-        refuse_inside_tool()
-        row = await self.engine.find_run(run_id)
-        who = Principal(id=by or current_account())
-        await self.engine.execute(row.session, c.CancelRun(run=run_id, by=who, cause=cause))
+    async def cancel(
+        self,
+        run_id: str,
+        *,
+        by: str | None = None,
+        cause: str = "",
+        session: str | None = None,
+    ) -> RunResult:
+        """End a run: its requests close as cancelled, what has begun is carried to its outcome.
+
+        `by` is by default the account that runs the process.
+        """
+        who = by or current_account()
+        await self.people.cancel(run_id, by=who, cause=cause, session=session)
         return await self.result(run_id)
 
-    async def runs(self, *, session: str | None = None, active: bool = False) -> Sequence[RunRow]:
-        """Give the runs, the newest first."""
-        store = self.engine.store
-        return await self.engine.read(
-            store.runs, self.engine.tenant, session=session, active=active
-        )
+    async def runs(
+        self, *, session: str | None = None, active: bool = False, limit: int = LISTED
+    ) -> Listed[RunRow]:
+        """Give the runs, the newest first, up to `limit`; `more` of the answer says: not all."""
+
+        def find(most: int) -> Sequence[RunRow]:
+            engine = self.engine
+            return engine.store.runs(engine.tenant, session=session, active=active, limit=most)
+
+        return await self.engine.read(Listed.of, find, limit=limit)
 
     async def end_session(self, session: str, *, by: str | None = None, cause: str = "") -> None:
         """End a session: its runs are cancelled, and it takes no further message.
 
         Raises NotFound where there is no such session.
         """
-        refuse_inside_tool()
-        who = Principal(id=by or current_account())
-        await self.engine.execute(session, c.EndSession(by=who, cause=cause))
+        await self.people.end_session(session, by=by or current_account(), cause=cause)
 
     def _agent(self, agent: Agent | str) -> Agent:
         if isinstance(agent, Agent) and agent.name not in self._driving.names:
@@ -264,13 +271,22 @@ class Placet:
         agent: str,
         tools: Iterable[Declaration],
         *,
-        resume: Callable[[str], Awaitable[object]],
+        resume: Callable[[str], Awaitable[object]] | None,
+        is_guard: bool = False,
     ) -> Hosting:
-        """Host an agent of a framework: an adapter's way in.
+        """Host an agent of a framework, or a guarded function: an adapter's way in.
 
-        `resume` is called with a run, at least once, when what it waited for is decided.
+        `resume` is called with a run, at least once, when what it waited for is decided; a guarded
+        function may have none, and is then left to its callers. Warns or raises as `add` does
+        where its tools may ask and nobody may decide (G1); raises InvalidDeclaration where the
+        name is taken or is none.
         """
-        return self._driving.host(agent, tools, resume=resume)
+        declared = tuple(tools)
+        asks = any(each.approval != "never" for each in declared)
+        if asks and not self._authority.approvers:
+            named = f"guarded function {agent}" if is_guard else f"tools of the agent {agent}"
+            self._nobody_may_decide(f"The {named} may ask")
+        return self._driving.host(agent, declared, resume=resume, is_guard=is_guard)
 
     def guard(
         self,
@@ -313,11 +329,7 @@ class Placet:
         terms = Terms(session=session, requester=requester, wait=wait, on_decided=on_decided)
 
         def guarded(function: Callable[..., R]) -> Guarded[R]:
-            made: Guarded[R] = functions.GuardedFunction(
-                self, self._driving, function, terms, options
-            )
-            if made.declaration.approval != "never" and not self._authority.approvers:
-                self._nobody_may_decide(f"The guarded function {made.__name__} may ask")
+            made: Guarded[R] = functions.GuardedFunction(self, function, terms, options)
             return made
 
         return guarded
@@ -339,30 +351,21 @@ class Placet:
     ) -> DecisionResult:
         """Approve, reject (with a reason) or edit (with new arguments) an approval request.
 
-        `by` is the person; the caller answers for having made sure who it is. `digest`, where
-        given, must be the request's. Only the exact words decide (H5). Raises NotPermitted,
-        Conflict where another decision stands, Closed where it is too late.
+        `by` is the person; the caller answers for having made sure who it is. `digest` and
+        `session`, where given, must be the request's (G3, G11). The same `command_id` again is the
+        same answer. Only the exact words decide (H5). Raises InvalidInput, NotPermitted, Conflict
+        where another decision stands, Closed where it is too late; and so of the others below.
         """
-        row = await self.engine.find_request(request_id, session=session)
+        who = Decider(name=by, via=via, session=session, digest=digest, command_id=command_id)
         match decision:
             case "approve":
-                request = await self.people.approve(
-                    row, by=by, digest=digest, via=via, command_id=command_id
-                )
+                found = await self.people.approve(request_id, by=who)
             case "reject":
-                if not reason.strip():
-                    raise InvalidInput(
-                        "no_reason", "A rejection needs a reason: the model is told it (G6)."
-                    )
-                request = await self.people.reject(
-                    row, by=by, reason=reason, digest=digest, via=via, command_id=command_id
-                )
+                found = await self.people.reject(request_id, by=who, reason=reason)
             case "edit":
                 if arguments is None:
                     raise InvalidInput("no_arguments", "An edit needs the new arguments.")
-                request = await self.people.edit(
-                    row, by=by, arguments=arguments, digest=digest, via=via, command_id=command_id
-                )
+                found = await self.people.edit(request_id, by=who, arguments=arguments)
             case _:
                 raise InvalidInput(
                     "not_a_decision",
@@ -370,7 +373,7 @@ class Placet:
                     hint="Say exactly approve, reject or edit.",
                     request_id=request_id,
                 )
-        return decided(row, request)
+        return decided(found)
 
     async def answer(
         self,
@@ -381,14 +384,15 @@ class Placet:
         digest: str | None = None,
         session: str | None = None,
         via: str = "api",
+        command_id: str = "",
     ) -> DecisionResult:
         """Answer a question of a run; the text must be what the question wants.
 
-        Who the run acts for may answer, and the approvers. Raises InvalidInput where it does not
-        fit, and then the question still waits; NotPermitted, Conflict or Closed as a decision.
+        Who the run acts for may answer, and the approvers. Where the text does not fit
+        (InvalidInput) the question still waits.
         """
-        row = await self.engine.find_request(request_id, session=session)
-        return decided(row, await self.people.answer(row, by=by, text=text, digest=digest, via=via))
+        who = Decider(name=by, via=via, session=session, digest=digest, command_id=command_id)
+        return decided(await self.people.answer(request_id, by=who, text=text))
 
     async def settle(
         self,
@@ -398,31 +402,48 @@ class Placet:
         happened: bool | None,
         detail: str = "",
         digest: str | None = None,
+        session: str | None = None,
         via: str = "api",
+        command_id: str = "",
     ) -> DecisionResult:
         """Say what became of an attempt whose outcome is unknown (D4).
 
         `happened` True needs the result as `detail`; False lets the model propose it again; None
         gives up on finding out.
         """
-        row = await self.engine.find_request(request_id)
-        request = await self.people.settle(
-            row, by=by, happened=happened, detail=detail, digest=digest, via=via
+        who = Decider(name=by, via=via, session=session, digest=digest, command_id=command_id)
+        return decided(
+            await self.people.settle(request_id, by=who, happened=happened, detail=detail)
         )
-        return decided(row, request)
 
-    async def withdraw(self, request_id: str, *, by: str) -> DecisionResult:
+    async def withdraw(
+        self,
+        request_id: str,
+        *,
+        by: str,
+        digest: str | None = None,
+        session: str | None = None,
+        via: str = "api",
+        command_id: str = "",
+    ) -> DecisionResult:
         """Take one's approval back before it is spent."""
-        row = await self.engine.find_request(request_id)
-        return decided(row, await self.people.withdraw(row, by=by))
+        who = Decider(name=by, via=via, session=session, digest=digest, command_id=command_id)
+        return decided(await self.people.withdraw(request_id, by=who))
 
-    async def inbox(self, *, session: str | None = None) -> Sequence[RequestRow]:
-        """Give the requests that wait for people, those with the nearest deadline first."""
-        store = self.engine.store
-        return await self.engine.read(store.requests, self.engine.tenant, session=session)
+    async def inbox(self, *, session: str | None = None, limit: int = LISTED) -> Listed[RequestRow]:
+        """Give the requests that wait for people, those with the nearest deadline first.
+
+        There are `limit` at most; `more` of the answer says that more wait.
+        """
+
+        def find(most: int) -> Sequence[RequestRow]:
+            engine = self.engine
+            return engine.store.requests(engine.tenant, session=session, limit=most)
+
+        return await self.engine.read(Listed.of, find, limit=limit)
 
     async def show(self, request_id: str, *, session: str | None = None) -> Card:
-        """Give the card of a request."""
+        """Give the card of a request; one of another session than is named is not found (G11)."""
         row = await self.engine.find_request(request_id, session=session)
         return await self.people.card(row)
 
@@ -437,15 +458,19 @@ class Placet:
     ) -> RunResult:
         """Decide and carry the run on in one call: the entry point of older systems.
 
-        The answer is of the run at the top, on which the request of a nested agent waits. Raises
-        InvalidInput for anything but the exact words approve and reject (H5).
+        An empty reason is recorded as `no reason given` (G6). The older signature names nobody:
+        then it is the account that runs the process, which must be an approver all the same. Being
+        on this machine is no identity (G10), so who calls this for several people names them with
+        `by`. The answer is of the run at the top, on which the request of a nested agent waits.
+        Raises InvalidInput for anything but the exact words approve and reject (H5).
         """
         if decision not in ("approve", "reject"):
             raise InvalidInput("not_a_decision", f"{decision!r} is neither approve nor reject.")
         row = await self.engine.find_request(approval_id, session=session)
         word: Decision = "approve" if decision == "approve" else "reject"
         who = by or current_account()
-        await self.decide(approval_id, word, by=who, reason=reason, session=session)
+        said = reason if reason.strip() else wording.NO_REASON
+        await self.decide(approval_id, word, by=who, reason=said, session=session)
         run = row.request.at.run
         state = await self.engine.session(session, c.Names(runs=(run,)))
         return await self.resume(root_of(state, run))

@@ -1,4 +1,4 @@
-"""People's part: decisions, settlements and cards, for the API and the command line alike.
+"""People's part: decisions, settlements, cards and ends, for the API and the command line alike.
 
 It needs no agent and no model, so that a decision is quick from anywhere; only an edit needs the
 agent's code, to hold the new arguments against the tool's schema (G5).
@@ -8,152 +8,172 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from placet.core import commands as c
 from placet.core.card import Card, card
 from placet.core.deciding_requests import check_authority
-from placet.core.errors import Conflict
+from placet.core.errors import Conflict, InvalidInput
 from placet.core.questions import Question, checked, question_of
 from placet.core.spoken import refuse_command
-from placet.core.state import Request, Session
-from placet.core.values import Principal, draft_from
-from placet.runtime.authority import Authority, refuse_to_decide
+from placet.core.state import CallOver, Request, Session
+from placet.core.values import CallCode, Principal, draft_from
+from placet.runtime.authority import Authority, refuse_inside_tool, refuse_to_decide
 from placet.runtime.engine import Engine
-from placet.stores.store import RequestRow
+from placet.stores.store import RequestRow, RunRow
 
 if TYPE_CHECKING:
     from placet.runtime.gate import Gate
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decider:
+    """A person who decides, and what the decision is held to.
+
+    `via` says by which way it came. `session` and `digest`, where given, must be the request's
+    (G11, G3). The same `command_id` is the same answer (D5).
+    """
+
+    name: str
+    via: str = "api"
+    session: str | None = None
+    digest: str | None = None
+    command_id: str = ""
+
+    @property
+    def principal(self) -> Principal:
+        """Give the person as commands name one."""
+        return Principal(id=self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """What a decision has made of a request, and of the call that it is about.
+
+    `code` says how the call ended, and `told` what the model is told of it; None while it is open.
+    """
+
+    row: RequestRow
+    code: CallCode | None = None
+    told: str | None = None
+
+
 class People:
-    """Takes what people say of requests to the engine."""
+    """Takes what people say of requests, runs and sessions to the engine."""
+
+    engine: Engine
 
     def __init__(
         self, engine: Engine, authority: Authority, gate_of: Callable[[Session, str], Gate]
     ) -> None:
-        self._engine = engine
+        self.engine = engine
         self._authority = authority
         self._gate_of = gate_of
 
     def check_authority(self, row: RequestRow, *, by: str) -> None:
         """Say before anything is asked whether a person may decide; raises NotPermitted (G10)."""
-        eligible = self._authority.eligible(row.request)
-        if row.request.kind == "question":  # Whom the run acts for may answer it.
-            eligible |= {row.request.requester}
-        check_authority(row.request, Principal(id=by), eligible)
+        check_authority(row.request, Principal(id=by), self._authority.eligible(row.request))
 
-    async def approve(
-        self, row: RequestRow, *, by: str, digest: str | None, via: str, command_id: str = ""
-    ) -> Request:
+    # --- decisions ----------------------------------------------------------------------------
+
+    async def approve(self, request_id: str, *, by: Decider) -> Decided:
         """Count a person's yes."""
+        row = await self._find(request_id, by)
         command = c.Approve(
-            request=row.request.id,
-            by=Principal(id=by),
+            request=request_id,
+            by=by.principal,
             eligible=self._authority.eligible(row.request),
-            digest=digest,
-            via=via,
+            digest=by.digest,
+            via=by.via,
         )
-        return await self._execute(row, command, command_id)
+        return await self._execute(row, command, by)
 
-    async def reject(
-        self,
-        row: RequestRow,
-        *,
-        by: str,
-        reason: str,
-        digest: str | None,
-        via: str,
-        command_id: str = "",
-    ) -> Request:
-        """Take a person's no."""
+    async def reject(self, request_id: str, *, by: Decider, reason: str) -> Decided:
+        """Take a person's no, for a reason; raises InvalidInput where there is none (G6)."""
+        if not reason.strip():
+            raise InvalidInput(
+                "no_reason",
+                "A rejection needs a reason: the model is told it (G6).",
+                request_id=request_id,
+            )
+        row = await self._find(request_id, by)
         command = c.Reject(
-            request=row.request.id,
-            by=Principal(id=by),
+            request=request_id,
+            by=by.principal,
             eligible=self._authority.eligible(row.request),
             reason=reason,
-            digest=digest,
-            via=via,
+            digest=by.digest,
+            via=by.via,
         )
-        return await self._execute(row, command, command_id)
+        return await self._execute(row, command, by)
 
-    async def withdraw(self, row: RequestRow, *, by: str) -> Request:
+    async def withdraw(self, request_id: str, *, by: Decider) -> Decided:
         """Take a person's vote back."""
-        return await self._execute(row, c.Withdraw(request=row.request.id, by=Principal(id=by)), "")
+        row = await self._find(request_id, by)
+        command = c.Withdraw(request=request_id, by=by.principal, digest=by.digest, via=by.via)
+        return await self._execute(row, command, by)
 
-    async def edit(
-        self,
-        row: RequestRow,
-        *,
-        by: str,
-        arguments: Mapping[str, Any],
-        digest: str | None,
-        via: str,
-        command_id: str = "",
-    ) -> Request:
+    async def edit(self, request_id: str, *, by: Decider, arguments: Mapping[str, Any]) -> Decided:
         """Put other arguments in the action's place."""
+        row = await self._find(request_id, by)
         at = row.request.at
-        names = c.Names(requests=(row.request.id,), steps=((at.run, at.step),))
-        state = await self._engine.session(row.session, names)
+        names = c.Names(requests=(request_id,), steps=((at.run, at.step),))
+        state = await self.engine.session(row.session, names)
         gate = self._gate_of(state, at.run)
         proposal, changes = await gate.edited(row.session, row.request, state.calls[at], arguments)
         command = c.Edit(
-            request=row.request.id,
-            by=Principal(id=by),
+            request=request_id,
+            by=by.principal,
             eligible=self._authority.eligible(row.request),
             proposal=proposal,
             changes=changes,
             policy_version=self._authority.version,
-            digest=digest,
-            via=via,
+            digest=by.digest,
+            via=by.via,
         )
-        return await self._execute(row, command, command_id)
+        return await self._execute(row, command, by)
 
     async def settle(
-        self,
-        row: RequestRow,
-        *,
-        by: str,
-        happened: bool | None,
-        detail: str,
-        digest: str | None,
-        via: str,
-    ) -> Request:
+        self, request_id: str, *, by: Decider, happened: bool | None, detail: str
+    ) -> Decided:
         """Take a person's word on an unknown outcome."""
+        row = await self._find(request_id, by)
         command = c.Settle(
-            request=row.request.id,
-            by=Principal(id=by),
+            request=request_id,
+            by=by.principal,
             eligible=self._authority.eligible(row.request),
             happened=happened,
             detail=detail,
-            digest=digest,
-            via=via,
+            digest=by.digest,
+            via=by.via,
         )
-        return await self._execute(row, command, "")
+        return await self._execute(row, command, by)
 
-    async def answer(
-        self, row: RequestRow, *, by: str, text: str, digest: str | None, via: str
-    ) -> Request:
+    async def answer(self, request_id: str, *, by: Decider, text: str) -> Decided:
         """Take a person's answer to a question, if it is what the question wants.
 
         It goes to a model, and so it must not be a command (H5).
         """
+        row = await self._find(request_id, by)
         if row.request.kind == "question":
             refuse_command(text)
             text = checked(await self.question(row), text)
         command = c.Answer(
-            request=row.request.id,
-            by=Principal(id=by),
+            request=request_id,
+            by=by.principal,
             eligible=self._authority.eligible(row.request),
             answer=text,
-            digest=digest,
-            via=via,
+            digest=by.digest,
+            via=by.via,
         )
-        return await self._execute(row, command, "")
+        return await self._execute(row, command, by)
+
+    # --- what is shown ------------------------------------------------------------------------
 
     async def question(self, row: RequestRow) -> Question:
         """Read the question that a request puts; raises InvalidInput."""
-        body = await self._engine.payload(row.session, row.request.action_ref)
+        body = await self.engine.payload(row.session, row.request.action_ref)
         return question_of(draft_from(json.loads(body)).arguments)
 
     async def card(self, row: RequestRow) -> Card:
@@ -161,11 +181,11 @@ class People:
         request = row.request
         at = request.at
         names = c.Names(requests=(request.id,), steps=((at.run, at.step),), runs=(at.run,))
-        state = await self._engine.session(row.session, names)
+        state = await self.engine.session(row.session, names)
         call = state.calls[at]
 
         async def text(ref: str | None) -> str:
-            return "" if ref is None else await self._engine.payload(row.session, ref)
+            return "" if ref is None else await self.engine.payload(row.session, ref)
 
         return card(
             state.requests[request.id],
@@ -178,9 +198,34 @@ class People:
             changes=await text(request.changes_ref),
         )
 
-    async def _execute(self, row: RequestRow, command: c.Command, command_id: str) -> Request:
+    # --- ends ---------------------------------------------------------------------------------
+
+    async def cancel(
+        self, run_id: str, *, by: str, cause: str, session: str | None = None
+    ) -> RunRow:
+        """End a run, and give it as it is then: what has begun is carried to its outcome first."""
+        refuse_inside_tool()
+        row = await self.engine.find_run(run_id, session=session)
+        command = c.CancelRun(run=run_id, by=Principal(id=by), cause=cause)
+        await self.engine.execute(row.session, command)
+        return await self.engine.find_run(run_id)
+
+    async def end_session(self, session: str, *, by: str, cause: str) -> tuple[RunRow, ...]:
+        """End a session, and give the runs that were active; raises NotFound."""
+        refuse_inside_tool()
+        command = c.EndSession(by=Principal(id=by), cause=cause)
+        ended = await self.engine.execute(session, command)
+        newest_first = sorted(ended.state.runs.values(), key=lambda run: run.order, reverse=True)
+        return tuple([await self.engine.find_run(run.id) for run in newest_first])
+
+    # ------------------------------------------------------------------------------------------
+
+    async def _find(self, request_id: str, by: Decider) -> RequestRow:
+        return await self.engine.find_request(request_id, session=by.session)
+
+    async def _execute(self, row: RequestRow, command: c.Command, by: Decider) -> Decided:
         refuse_to_decide()
-        answer = await self._engine.execute(row.session, command, command_id=command_id)
+        answer = await self.engine.execute(row.session, command, command_id=by.command_id)
         found = answer.state.requests.get(row.request.id)
         about = {getattr(event, "request", None) for event in answer.events}
         if found is None or (answer.repeated and row.request.id not in about):
@@ -189,4 +234,12 @@ class People:
                 "That command id was used for another request.",
                 request_id=row.request.id,
             )
-        return found
+        return await self._decided(row, found, answer.state)
+
+    async def _decided(self, row: RequestRow, request: Request, state: Session) -> Decided:
+        after = RequestRow(tenant=row.tenant, session=row.session, request=request)
+        call = state.calls[request.at].state
+        if not isinstance(call, CallOver):
+            return Decided(row=after)
+        told = await self.engine.payload(row.session, call.told_ref)
+        return Decided(row=after, code=call.code, told=told)

@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
-from placet.core.card import status_of
-from placet.core.state import Request, Superseded
-from placet.core.values import StopReason
-from placet.stores.store import RequestRow
+from placet.core.card import RequestStatus, status_of
+from placet.core.errors import InvalidInput
+from placet.core.state import RunOver, Session, Superseded
+from placet.core.values import CallCode, StopReason
+from placet.core.work import Wait, next_work
+from placet.people import Decided
+
+T = TypeVar("T")
+
+#: How many requests or runs are listed where no limit is given.
+LISTED = 100
+
+
+class Listed(list[T]):
+    """What was found, up to a limit; `more` says that there is more than that."""
+
+    __slots__ = ("more",)
+    more: bool
+
+    def __init__(self, found: Sequence[T], *, more: bool) -> None:
+        super().__init__(found)
+        self.more = more
+
+    @classmethod
+    def of(cls, find: Callable[[int], Sequence[T]], *, limit: int) -> Listed[T]:
+        """List what `find` finds, given how many at most; raises InvalidInput for no limit."""
+        if limit < 1:
+            raise InvalidInput("invalid_limit", f"The limit is at least 1, and not {limit}.")
+        rows = find(limit + 1)
+        return cls(rows[:limit], more=len(rows) > limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,24 +55,50 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionResult:
-    """What a decision brought about. `successor` is the new version that an edit made."""
+    """What a decision brought about.
+
+    `successor` is the new version that an edit made. An edit may make none: policy denies what it
+    proposed, or it is remembered as refused. `code` then says how the call ended (the outcomes are
+    a closed list), and `told` what the model is told; both are None while the call is open.
+    """
 
     request_id: str
     run_id: str
     session: str
-    status: str
+    status: RequestStatus
     digest: str
     successor: str | None = None
+    code: CallCode | None = None
+    told: str | None = None
 
 
-def decided(row: RequestRow, request: Request) -> DecisionResult:
-    """Give what a decision has made of a request."""
+def decided(found: Decided) -> DecisionResult:
+    """Give what a decision has made of a request, and of its call."""
+    request = found.row.request
     successor = request.state.successor if isinstance(request.state, Superseded) else None
     return DecisionResult(
         request_id=request.id,
         run_id=request.at.run,
-        session=row.session,
+        session=found.row.session,
         status=status_of(request),
         digest=request.digest,
         successor=successor,
+        code=found.code,
+        told=found.told,
+    )
+
+
+def stands(state: Session, run_id: str, *, answer: str | None = None) -> RunResult:
+    """Say where a run stands; `answer` is the text of its end, where it has one."""
+    run = state.runs[run_id]
+    if isinstance(run.state, RunOver):
+        return RunResult(run_id=run_id, session=state.id, stop=run.state.stop, answer=answer)
+    work = next_work(state, run_id)
+    waiting = work.requests if isinstance(work, Wait) else ()
+    return RunResult(
+        run_id=run_id,
+        session=state.id,
+        stop="approval_required" if waiting else None,
+        answer=None,
+        waiting=waiting,
     )

@@ -14,6 +14,7 @@ import pytest
 from placet import (
     Agent,
     Happened,
+    InvalidDeclaration,
     InvalidInput,
     Placet,
     ScriptedModel,
@@ -25,6 +26,7 @@ from placet.client import NoApproverWarning
 from placet.core import commands as c
 from placet.core.errors import ActionRefused, ApprovalRequired
 from placet.guarding import EditedWarning
+from placet.stores.sqlite import SqliteStore
 from tests.adapters.guards import opened, paid, refund_of, required
 from tests.runtime.desk import Clock, code_of
 
@@ -164,6 +166,27 @@ def test_a_guard_that_asks_in_vain_says_so_and_its_calls_are_refused(tmp_path: P
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             refund_of(placet, tmp_path, approval="never", name="free")
+
+
+@pytest.mark.promise("G1")
+def test_a_guard_that_asks_in_vain_is_refused_where_an_approver_is_required(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "placet.db")
+    with Placet(store, approvers=(), require_approver=True) as placet:
+        with pytest.raises(InvalidDeclaration, match="guarded function refund may ask"):
+            refund_of(placet, tmp_path)
+        refund = refund_of(placet, tmp_path, approval="never")  # What was refused is not there.
+        assert refund("A-42", 129) == "refunded 129 for A-42"
+
+
+def test_a_guards_name_is_its_own_though_agents_may_be_called_as_they_like(tmp_path: Path) -> None:
+    with opened(tmp_path) as placet:
+        refund = refund_of(placet, tmp_path)
+        with pytest.raises(InvalidDeclaration, match="Two guarded functions are named refund"):
+            refund_of(placet, tmp_path)
+        for name in ("refund", "guard:refund"):
+            placet.add(Agent(name=name, model=ScriptedModel([say("ok")])))
+            assert placet.run_sync(name, "go", session=name).stop == "final"
+        required(lambda: refund("A-42", 129))
 
 
 @pytest.mark.promise("D4")
@@ -309,7 +332,12 @@ def test_a_run_that_a_dead_process_left_keeps_nobody_from_the_next_call(tmp_path
     with opened(tmp_path, clock=clock) as placet:
         refund = refund_of(placet, tmp_path, approval="never")
         start = c.StartRun(
-            run="run_9", agent="guard:gone", requester="rob", message="m", kind="hosted"
+            run="run_9",
+            agent="gone",
+            requester="rob",
+            message="m",
+            kind="hosted",
+            guard="untold",
         )
         asyncio.run(placet.engine.execute("order-A-42", start))
         with pytest.MonkeyPatch.context() as patch:

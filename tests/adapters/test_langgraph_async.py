@@ -133,3 +133,35 @@ def test_a_caller_that_leaves_detaches_the_body_and_its_outcome_is_recorded(
 
     assert asyncio.run(life()) == ["refunded 1", "refunded 2"]
     assert sorted(paid(tmp_path / "ledger")) == ["A-1 1", "A-2 2"]
+
+
+@pytest.mark.promise("D4", "D5")
+def test_closing_in_the_middle_of_a_body_waits_for_its_outcome(tmp_path: Path) -> None:
+    begun, let_go = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def refund(order: str, amount: int) -> str:
+        """Pay a refund."""
+        begun.set()
+        await let_go.wait()
+        with (tmp_path / "ledger").open("a") as ledger:
+            ledger.write(f"{order} {amount}\n")
+        return f"refunded {amount}"
+
+    options: Any = {"refund": {"approval": "never"}}
+
+    async def life() -> None:
+        async with opened(tmp_path, [refund], options=options) as desk:
+            running = asyncio.create_task(desk.graph.ainvoke(HELLO, THREAD))
+            await begun.wait()
+            desk.placet.close()
+            let_go.set()
+            await asyncio.gather(running, return_exceptions=True)
+            assert paid(tmp_path / "ledger") == ["A-1 1"]
+
+    asyncio.run(life())
+    store = SqliteStore(tmp_path / "placet.db")
+    ends = [each.body for each in store.events("main", "t") if each.kind == "CallEnded"]
+    store.close()
+    assert len(ends) == 1
+    assert '"code":"succeeded"' in ends[0]

@@ -12,7 +12,7 @@ import pytest
 from placet import tool
 from placet.core import commands as c
 from placet.core.values import Occurrence
-from placet.people import People
+from placet.people import Decider, People
 from placet.runtime.authority import Authority
 from placet.runtime.engine import Engine
 from placet.runtime.gate import Gate
@@ -57,8 +57,7 @@ async def gated_steps(store: SqliteStore, place: Path) -> dict[int, int]:
         call = ToolCall(id=f"call_{step}", name="pay", arguments=json.dumps({"amount": step}))
         asked = await gate.propose("s", "run_1", step, [call], checkpoint=text)
         request = next(r.id for r in asked.state.requests.values() if r.pending)
-        row = await engine.find_request(request)
-        await people.approve(row, by="ana", digest=None, via="test")
+        await people.approve(request, by=Decider(name="ana"))
         ended = await gate.run("s", Occurrence("run_1", step, 0))
         assert not ended.state.calls[Occurrence("run_1", step, 0)].open
         if step % 250 == 0:

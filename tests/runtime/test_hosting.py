@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
-from placet import NotDone, tool
+from placet import Agent, InvalidDeclaration, NotDone, Placet, ScriptedModel, tool
+from placet.client import NoApproverWarning
+from placet.core.errors import Refusal
 from placet.core.values import Occurrence
 from placet.runtime import hosting
 from placet.runtime.hosting import Answered, Waiting
+from placet.stores.sqlite import SqliteStore
 from tests.runtime.desk import code_of, effect
 from tests.runtime.hosts import Framework, called, lines, pays
 
@@ -143,6 +146,50 @@ def test_what_nobody_wants_any_more_is_not_begun(tmp_path: Path) -> None:
         assert lines(tmp_path) == []
         assert framework.carry(at) == PAID
         assert framework.carry(at, wanted=lambda: False) == PAID
+
+
+@pytest.mark.promise("D4", "D5")
+@pytest.mark.parametrize("is_own_loop", [True, False])
+def test_closing_waits_for_a_body_that_has_begun_and_begins_nothing_more(
+    tmp_path: Path, is_own_loop: bool
+) -> None:
+    order: list[str] = []
+    with Framework(tmp_path, [pays(tmp_path, approval="never")]) as framework:
+        framework.begin()
+        at, later = framework.propose(PAY, called("refund", order="B", amount=1, id="call_1"))
+        close, carry = framework.placet.close, framework.hosting.carry_out
+
+        async def closed_in_the_middle() -> Answered | Waiting:
+            begun, go_on = asyncio.Event(), asyncio.Event()
+            loop = asyncio.get_running_loop()
+
+            async def slow(arguments: Mapping[str, Any], key: str) -> object:
+                begun.set()
+                await go_on.wait()
+                order.append("the body ended")
+                return "done"
+
+            def closed_elsewhere() -> None:
+                loop.call_soon_threadsafe(go_on.set)
+                close()
+                order.append("closing ended")
+
+            carrying = asyncio.ensure_future(carry("s", at, body=slow))
+            await begun.wait()
+            if not is_own_loop:
+                await asyncio.to_thread(closed_elsewhere)
+                return await carrying
+            close()
+            with pytest.raises(Refusal, match="Nobody waits"):
+                await carry("s", later)
+            go_on.set()
+            return await carrying
+
+        assert asyncio.run(closed_in_the_middle()) == Answered(code="succeeded", told="done")
+        assert order == ["the body ended", "closing ended"][: 1 if is_own_loop else 2]
+    with Framework(tmp_path, []) as framework:
+        assert framework.carry(at) == Answered(code="succeeded", told="done")
+        assert framework.kinds().count("AttemptBegun") == 1
 
 
 # --- what is held (G8) ------------------------------------------------------------------------
@@ -298,3 +345,44 @@ def test_a_session_that_was_ended_takes_no_run_and_what_waited_in_it_is_cancelle
         assert found.code == "cancelled"
         assert code_of(lambda: framework.begin("r2")) == "session_ended"
     assert lines(tmp_path) == []
+
+
+# --- declaring --------------------------------------------------------------------------------
+
+
+@pytest.mark.promise("G1")
+def test_a_host_whose_tools_ask_in_vain_says_so_or_is_refused(tmp_path: Path) -> None:
+    done: list[str] = []
+    asking, free = effect(done).declaration, effect(done, "free", approval="never").declaration
+    for required in (False, True):
+        store = SqliteStore(tmp_path / "placet.db")
+        with Placet(store, approvers=(), require_approver=required) as placet:
+            placet.host("free", [free], resume=_nowhere)
+            if required:
+                with pytest.raises(InvalidDeclaration, match="tools of the agent asking may ask"):
+                    placet.host("asking", [asking], resume=_nowhere)
+                placet.host("asking", [free], resume=_nowhere)  # What was refused is not there.
+            else:
+                with pytest.warns(NoApproverWarning, match="tools of the agent asking may ask"):
+                    placet.host("asking", [asking], resume=_nowhere)
+
+
+def test_an_agents_name_is_of_one_host_and_can_be_read(tmp_path: Path) -> None:
+    with Framework(tmp_path) as framework:
+        placet = framework.placet
+        agent = Agent(name="support", model=ScriptedModel([]))
+        placet.add(agent)
+        for taken in ("framework", "support", "", " a", "a\nb", "a\ud800"):
+            with pytest.raises(InvalidDeclaration) as refused:
+                placet.host(taken, [], resume=_nowhere)
+            assert refused.value.code == "invalid_agent"
+        same = Agent(name="framework", model=ScriptedModel([]))
+        for _ in range(2):
+            with pytest.raises(InvalidDeclaration):
+                placet.add(same)
+        assert placet.agent_names == ("support",)
+        framework.carry(framework.asked(called("get_order", order="A")))  # It is hosted as before.
+
+
+async def _nowhere(_run: str) -> None:
+    """Go on with nothing."""

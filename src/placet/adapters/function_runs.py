@@ -26,14 +26,11 @@ from placet.core.errors import Closed, Conflict, InProgress, NotFound, PlacetErr
 from placet.core.state import Call, CallOver, Run, RunOver, Session
 from placet.core.values import Occurrence
 from placet.runtime.declarations import Arguments, Body
-from placet.runtime.hosting import LOOK_AGAIN, UNTOLD, Answered, Hosting, Waiting
+from placet.runtime.hosting import LOOK_AGAIN, Answered, Hosting, Waiting
 from placet.runtime.proposing import ToolCall
 
 if TYPE_CHECKING:
     from placet.client import Placet
-
-#: Begins the names of guards whose `on_decided` is told when a call can go on.
-TOLD = "guarded:"
 
 #: How long a call waits for another action of its session that no person has to decide.
 BUSY_LASTS = timedelta(seconds=10)
@@ -190,7 +187,7 @@ class Runs:
             return None
         if w.due_requests(state):
             await self._engine.execute(session, c.Expire(run=run))
-        elif state.runs[run].agent.startswith((UNTOLD, TOLD)):
+        elif state.runs[run].guard is not None:
             await self._brought_on(state, state.runs[run])
         state = await self._engine.session(session, c.Names(runs=(run,)))
         work = w.next_work(state, run)
@@ -205,7 +202,7 @@ class Runs:
                 await self._hosting.end(state.id, run.id)
         elif not any(call.open for call in calls):
             await self._hosting.end(state.id, run.id)
-        elif run.agent.startswith(UNTOLD):
+        elif run.guard == "untold":
             with suppress(Refusal):  # It is its own caller's to go on with.
                 await self._placet.resume(run.id)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from placet.adapters.function_runs import TOLD, Asked, Entry, Runs
+from placet.adapters.function_runs import Asked, Entry, Runs
 from placet.adapters.function_values import Parameters, Results
 from placet.agent.tools import ToolOptions, tool
 from placet.core import wording
@@ -39,14 +39,13 @@ from placet.portal import blocking
 from placet.runtime.authority import refuse_inside_tool
 from placet.runtime.declarations import Arguments, Declaration, Happened, InvalidArguments
 from placet.runtime.effects import described
-from placet.runtime.hosting import LOOK_AGAIN, UNTOLD, Answered, Waiting
+from placet.runtime.hosting import LOOK_AGAIN, Answered, Waiting
 from placet.runtime.threads import in_thread
 from placet.settings import current_account
 
 if TYPE_CHECKING:
-    from placet.agent.loop import Stop
     from placet.client import Placet
-    from placet.driving import Driving
+    from placet.runtime.detached import Stop
 
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -72,7 +71,6 @@ class GuardedFunction(Generic[R]):
     def __init__(
         self,
         placet: Placet,
-        driving: Driving,
         function: Callable[..., R],
         terms: Terms,
         options: ToolOptions,
@@ -81,24 +79,18 @@ class GuardedFunction(Generic[R]):
         self.__name__ = name = self._tool.__name__
         self.__doc__ = function.__doc__
         self._placet = placet
-        self._driving = driving
         self._engine = placet.engine
         self._terms = _checked(name, terms)
         self._parameters = Parameters(name, function)
         self._results = Results(name, function)
         self._is_async = inspect.iscoroutinefunction(function)
         self.__signature__ = self._parameters.signature
-        names = {f"{UNTOLD}{name}", f"{TOLD}{name}"}
-        if names & set(driving.host_names):
-            raise InvalidDeclaration(
-                "invalid_guard",
-                f"Two guarded functions are named {name}.",
-                hint="A call is found again by its function's name: give one a `name` of its own.",
-            )
-        self._host()
+        resume = None if self._terms.on_decided is None else self._resume
+        self._hosting = placet.host(name, [self._declared()], resume=resume, is_guard=True)
+        self._runs = Runs(placet, self._hosting, name)
 
-    def _host(self) -> None:
-        """Make it known, as it is declared by now."""
+    def _declared(self) -> Declaration:
+        """Give what is hosted: the function as it is declared by now, its result written down."""
         self._declaration = self._tool.declaration
         probe, written = self._declaration.probe, self._results.written
 
@@ -110,10 +102,7 @@ class GuardedFunction(Generic[R]):
             found = await probe(arguments, key)
             return Happened(result=written(found.result)) if isinstance(found, Happened) else found
 
-        hosted = replace(self._declaration, body=recorded, probe=None if probe is None else probed)
-        agent = f"{UNTOLD if self._terms.on_decided is None else TOLD}{self.__name__}"
-        self._hosting = self._placet.host(agent, [hosted], resume=self._resume)
-        self._runs = Runs(self._placet, self._hosting, self.__name__)
+        return replace(self._declaration, body=recorded, probe=None if probe is None else probed)
 
     def _entry(self) -> Entry:
         return Entry(self._declaration.body, self._results.written)
@@ -127,27 +116,27 @@ class GuardedFunction(Generic[R]):
 
     def probe(self, function: F) -> F:
         """Declare how to find out what became of a lost attempt, as a tool does (D4)."""
-        return self._declared(self._tool.probe, function)
+        return self._with(self._tool.probe, function)
 
     def environment(self, function: F) -> F:
         """Declare what it reads of the world, as a tool does (G13)."""
-        return self._declared(self._tool.environment, function)
+        return self._with(self._tool.environment, function)
 
     def preview(self, function: F) -> F:
         """Declare what a call would change, as a tool does (H1)."""
-        return self._declared(self._tool.preview, function)
+        return self._with(self._tool.preview, function)
 
     def snapshot(self, function: F) -> F:
         """Declare how to take down what a call is about to change, as a tool does (D8)."""
-        return self._declared(self._tool.snapshot, function)
+        return self._with(self._tool.snapshot, function)
 
     def restore(self, function: F) -> F:
         """Declare how to bring back what a snapshot holds, as a tool does (D8)."""
-        return self._declared(self._tool.restore, function)
+        return self._with(self._tool.restore, function)
 
-    def _declared(self, declare: Callable[[F], F], function: F) -> F:
+    def _with(self, declare: Callable[[F], F], function: F) -> F:
         declare(function)
-        self._host()
+        self._hosting.redeclare([self._declared()])
         return function
 
     # --- calling ------------------------------------------------------------------------------
@@ -183,7 +172,7 @@ class GuardedFunction(Generic[R]):
         loop = asyncio.get_running_loop()
         until = loop.time() + (self._terms.wait or timedelta(0)).total_seconds()
         while True:
-            found = await self._driving.detached(
+            found = await self._hosting.detached.do(
                 lambda stop: self._looked(asked, entry, until, stop)
             )
             if isinstance(found, _Done):

@@ -17,9 +17,9 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from placet.adapters.langgraph_steps import SessionName, Step, session_of, step_of
 from placet.adapters.langgraph_threads import Threads, checkpoint_text, waiting_value
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from placet.client import Placet
 
 __all__ = ["LangGraphGate", "idempotency_key"]
-
-T = TypeVar("T")
 
 #: What the model is told of an effect whose body asks people by itself.
 INTERRUPTED = "It interrupted itself in its body, which only a tool with reads_only may."
@@ -115,7 +113,6 @@ class LangGraphGate:
         self._hosting = placet.host(agent, declared, resume=self._threads.resume)
         self._threads.hosting = self._hosting
         self._nodes: dict[object, _Node] = {}
-        self._under_way: set[asyncio.Task[Any]] = set()
 
     def tool_node(self, *, name: str = "tools", tags: list[str] | None = None) -> ToolNode:
         """Give LangGraph's own ToolNode, in which every call goes through the gate.
@@ -180,7 +177,7 @@ class LangGraphGate:
                 course = await self._threads.acourse(step.point)
             while True:
                 with node.at_work():
-                    found = await self._detached(self._carried_out(step, course, entry))
+                    found = await self._carried_out(step, course, entry)
                 if isinstance(found, Answered):
                     return entry.message(found)
                 await node.at_rest.wait()
@@ -241,17 +238,6 @@ class LangGraphGate:
         return row.run.state.stop if isinstance(row.run.state, RunOver) else None
 
     # --- under asyncio ------------------------------------------------------------------------
-
-    async def _detached(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it in a task of its own: a caller that is cancelled leaves what was begun (D5)."""
-        task = asyncio.create_task(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-            raise
 
     @contextmanager
     def _node(self, request: ToolCallRequest) -> Iterator[_Node]:

@@ -69,8 +69,12 @@ class Step:
 
 
 def session_of(thread_id: str, checkpoint_ns: str) -> str:
-    """Name a session: the thread, and the namespace of a subgraph that keeps its own messages."""
-    return f"{thread_id}/{checkpoint_ns}" if checkpoint_ns else thread_id
+    """Name a session: the thread, and the namespace of a subgraph that keeps its own messages.
+
+    A slash in a thread's own id is written `%2F`, so that no two of them have one session (G11).
+    """
+    thread = thread_id.replace("%", "%25").replace("/", "%2F")
+    return f"{thread}/{checkpoint_ns}" if checkpoint_ns else thread
 
 
 def step_of(request: ToolCallRequest, *, messages_key: str, session: SessionName) -> Step:

@@ -63,6 +63,8 @@ class Agent:
             raise InvalidDeclaration("invalid_agent", f"Agent {name}: max_steps is at least 1.")
         if mode not in ("act", "think", "plan-act"):
             raise InvalidDeclaration("invalid_agent", f"Agent {name}: there is no mode {mode!r}.")
+        if ask not in ("people", "never"):
+            raise InvalidDeclaration("invalid_agent", f"Agent {name}: ask is 'people' or 'never'.")
         if view_limit < 1_000:
             raise InvalidDeclaration(
                 "invalid_agent", f"Agent {name}: view_limit is at least 1,000 characters."

@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 
 from placet.agent.agent import Role
@@ -27,10 +26,12 @@ from placet.core.errors import ModelTrouble, PlacetError, Refusal, StaleHolder
 from placet.core.events import LEASE
 from placet.core.state import Resting, RetryDue, Run, RunOver, Session, Working
 from placet.core.values import Occurrence
+from placet.runtime.detached import Stop
 from placet.runtime.engine import Engine
 from placet.runtime.gate import LASTING_REFUSALS, Gate
 from placet.runtime.processes import is_gone, this_process
 from placet.runtime.proposing import ToolCall
+from placet.runtime.threads import without_end
 
 #: How often a model that fails is asked again at once, and how long the first pause is.
 MODEL_RETRIES = 2
@@ -48,13 +49,6 @@ MOST_REFUSALS = 20
 
 #: What a call means that a model makes without any text of arguments.
 NO_ARGUMENTS = "{}"
-
-
-@dataclass(slots=True)
-class Stop:
-    """Asks a loop to end after what it is doing: its caller does not wait any more (D5)."""
-
-    asked: bool = False
 
 
 class Loop:
@@ -273,7 +267,7 @@ class Loop:
 
     async def _summed_up(self, request: ModelRequest) -> ModelTurn:
         """Have a summary made; one that says nothing would only lose what it stands for."""
-        turn = await self._agent.model.complete(request)
+        turn = await without_end(self._agent.model.complete(request))
         if not turn.message.text.strip():
             raise ModelTrouble("model_malformed", "The model's summary is empty.", retryable=True)
         return turn
@@ -296,12 +290,12 @@ class Loop:
     async def _asked(self, request: ModelRequest, run: str, step: int) -> ModelTurn:
         """Ask the model once; a watcher sees the text as it comes, and changes nothing."""
         if not self._watching.watched:
-            return await self._agent.model.complete(request)
+            return await without_end(self._agent.model.complete(request))
 
         def on_text(text: str) -> None:
             self._watching.tell(TextArrives(run=run, step=step, text=text))
 
-        return await self._agent.model.complete(request, on_text=on_text)
+        return await without_end(self._agent.model.complete(request, on_text=on_text))
 
 
 def _tools_of(state: Session, work: w.Work) -> tuple[str, ...]:

@@ -10,11 +10,12 @@ import click
 
 from placet.cli.deciding import asked, bound_digest, decision_of, identified
 from placet.cli.identity import who_decides
-from placet.cli.office import Office, office
+from placet.cli.office import office
 from placet.cli.output import Given
 from placet.cli.standing import finding_word
 from placet.core.errors import InvalidInput
 from placet.core.state import Answered, Settled
+from placet.people import People
 
 
 @click.command("answer", short_help="Answer a question that a run asks.")
@@ -37,15 +38,16 @@ def answer_command(
     settings = given.settings()
     who = who_decides(settings, token_file)
 
-    async def answer(desk: Office) -> tuple[dict[str, Any], str]:
-        row = await desk.find(request, session=session)
-        after = await desk.people.answer(row, by=who.name, text=text, digest=digest, via=who.via)
-        assert isinstance(after.state, Answered), "an answer was taken, or was refused"
-        said = await desk.engine.payload(row.session, after.state.answer_ref)
-        return await decision_of(desk, row, after, who, f"answered by {who.name}: {said}")
+    async def answer(people: People) -> tuple[dict[str, Any], str]:
+        by = who.decider(session=session, digest=digest)
+        found = await people.answer(request, by=by, text=text)
+        after = found.row.request.state
+        assert isinstance(after, Answered), "an answer was taken, or was refused"
+        said = await people.engine.payload(found.row.session, after.answer_ref)
+        return await decision_of(people, found, who, f"answered by {who.name}: {said}")
 
-    with office(settings) as desk:
-        given.show(*asyncio.run(answer(desk)))
+    with office(settings) as people:
+        given.show(*asyncio.run(answer(people)))
 
 
 @click.command("settle", short_help="Say what became of an unknown outcome.")
@@ -74,19 +76,18 @@ def settle_command(
     settings = given.settings()
     who = who_decides(settings, token_file)
 
-    async def decide(desk: Office, bound: str | None) -> tuple[dict[str, Any], str]:
-        row = await desk.find(request, session=session)
-        after = await desk.people.settle(
-            row, by=who.name, happened=finding, detail=told, digest=bound, via=who.via
-        )
-        found = after.state.finding if isinstance(after.state, Settled) else word
-        what = f"settled by {who.name}: {finding_word(found)}"
-        return await decision_of(desk, row, after, who, what)
+    async def decide(people: People, bound: str | None) -> tuple[dict[str, Any], str]:
+        by = who.decider(session=session, digest=bound)
+        found = await people.settle(request, by=by, happened=finding, detail=told)
+        after = found.row.request.state
+        known = after.finding if isinstance(after, Settled) else word
+        what = f"settled by {who.name}: {finding_word(known)}"
+        return await decision_of(people, found, who, what)
 
-    with office(settings) as desk:
+    with office(settings) as people:
         asks = who.via == "terminal" and not yes
-        bound = bound_digest(desk, who, request, session, digest, word=word if asks else "")
-        given.show(*asyncio.run(decide(desk, bound)))
+        bound = bound_digest(people, who, request, session, digest, word=word if asks else "")
+        given.show(*asyncio.run(decide(people, bound)))
 
 
 def _finding(

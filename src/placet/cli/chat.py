@@ -24,7 +24,6 @@ from placet.cli.chat_requests import Requests, Shown
 from placet.cli.identity import TOKEN, Identity, who_decides
 from placet.cli.lines import Lines, lines_of_stdin
 from placet.cli.looking import inbox_text, shown, waiting_rows
-from placet.cli.office import Office
 from placet.cli.output import Exit, Given, shared, tell, tell_error
 from placet.cli.progress import Family
 from placet.cli.scene import Scene, scene_of
@@ -127,8 +126,7 @@ class Chat:
         self._session = session
         self._requester = requester
         self._lines = lines
-        self._desk = Office(engine=placet.engine, people=placet.people)
-        self._requests = Requests(self._desk, session, who, further=self._further)
+        self._requests = Requests(placet.people, session, who, further=self._further)
         self._onlooker = Onlooker(Family(placet.engine))
         self._mode: Mode | None = None
         #: The run whose end is still to be told, and where it stood when it could not go on.
@@ -233,10 +231,12 @@ class Chat:
             case "answer":
                 self._requests.answer(said.request, said.rest)
             case "inbox":
-                rows = asyncio.run(waiting_rows(self._desk, self._session))
+                rows = waiting_rows(self._placet.engine, self._session)
                 tell(inbox_text(rows))
             case "show":
-                tell(asyncio.run(shown(self._desk, said.request, session=self._session))[1])
+                tell(
+                    asyncio.run(shown(self._placet.people, said.request, session=self._session))[1]
+                )
             case "later" if asked is not None:
                 self._requests.leave(asked.request)
             case "later":

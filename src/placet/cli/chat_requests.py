@@ -7,14 +7,13 @@ was asked and until when. What others decide meanwhile is told, too.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from placet.cli.editing import arguments_text, assignment, stored_arguments
 from placet.cli.identity import Identity
 from placet.cli.looking import card_text
-from placet.cli.office import Office
 from placet.cli.output import tell
 from placet.cli.standing import about
 from placet.core.card import Card
@@ -22,9 +21,8 @@ from placet.core.display import visible
 from placet.core.errors import Conflict, InvalidInput, NotPermitted
 from placet.core.state import Open, Request
 from placet.core.values import RequestKind
+from placet.people import Decided, Decider, People
 from placet.stores.store import RequestRow
-
-T = TypeVar("T")
 
 
 class Further(Protocol):
@@ -58,9 +56,9 @@ class Requests:
     """The requests of a session, as a person in a chat meets them."""
 
     def __init__(
-        self, desk: Office, session: str, who: Identity | NotPermitted, *, further: Further
+        self, people: People, session: str, who: Identity | NotPermitted, *, further: Further
     ) -> None:
-        self._desk = desk
+        self._people = people
         self._session = session
         self._who = who
         self._further = further
@@ -96,10 +94,10 @@ class Requests:
                 tell(f"{request}: {visible(ending, keep_newlines=True)}")
 
     async def _ending(self, request: str) -> str:
-        row = await self._desk.engine.find_request(request, session=self._session)
+        row = await self._found(request)
         if isinstance(row.request.state, Open):
             return ""
-        ending: str = (await about(self._desk, row))["ending"]
+        ending: str = (await about(self._people, row))["ending"]
         return ending
 
     def _show(self, request: str) -> Shown:
@@ -123,8 +121,11 @@ class Requests:
         return found
 
     async def _look(self, request: str) -> tuple[RequestRow, Card, dict[str, Any]]:
-        row = await self._desk.find(request, session=self._session)
-        return row, await self._desk.people.card(row), await about(self._desk, row)
+        row = await self._found(request)
+        return row, await self._people.card(row), await about(self._people, row)
+
+    async def _found(self, request: str) -> RequestRow:
+        return await self._people.engine.find_request(request, session=self._session)
 
     def _cause(self, row: RequestRow) -> str:
         """Say why this person is not asked; empty where they are."""
@@ -133,7 +134,7 @@ class Requests:
         if isinstance(self._who, NotPermitted):
             return visible(self._who.message)
         try:
-            self._desk.people.check_authority(row, by=self._who.name)
+            self._people.check_authority(row, by=self._who.name)
         except NotPermitted as error:
             return visible(error.message)
         return ""
@@ -163,37 +164,24 @@ class Requests:
 
     def approve(self, request: str, *, digest: str | None = None) -> None:
         """Approve a request."""
-        who, people = self._decider(), self._desk.people
-        after = self._decided(
-            request, lambda row: people.approve(row, by=who.name, digest=digest, via=who.via)
-        )
+        after = self._decided(request, self._people.approve(request, by=self._decider(digest)))
         if isinstance(after.state, Open):
             self._left.add(request)
             tell(f"It waits for {after.needs.quorum - len(after.state.votes)} more.")
 
     def reject(self, request: str, reason: str, *, digest: str | None = None) -> None:
         """Say no, for a reason."""
-        who, people = self._decider(), self._desk.people
-        if not reason.strip():
-            raise InvalidInput(
-                "no_reason", "Nothing was decided: a rejection needs a reason.", request_id=request
-            )
-        self._decided(
-            request,
-            lambda row: people.reject(row, by=who.name, reason=reason, digest=digest, via=who.via),
-        )
+        by = self._decider(digest)
+        self._decided(request, self._people.reject(request, by=by, reason=reason))
 
     def answer(self, request: str, text: str, *, digest: str | None = None) -> None:
         """Answer a question."""
-        who, people = self._decider(), self._desk.people
-        self._decided(
-            request,
-            lambda row: people.answer(row, by=who.name, text=text, digest=digest, via=who.via),
-        )
+        by = self._decider(digest)
+        self._decided(request, self._people.answer(request, by=by, text=text))
 
     def _edit(self, shown: Shown, change: str) -> None:
         """Change arguments, which are shown before exactly `edit` makes it so (H5)."""
-        who, people = self._decider(), self._desk.people
+        by = self._decider(shown.digest)
         changes = [change or self._further("NAME=JSON? ")]
         while more := self._further("NAME=JSON, or nothing more? "):
             changes.append(more)
@@ -202,32 +190,25 @@ class Requests:
         tell(arguments_text("new arguments", arguments))
         if self._further("type edit to make it so, or anything else? ", fresh=True) != "edit":
             raise InvalidInput("not_confirmed", "Nothing was decided: that was not 'edit'.")
-        self._decided(
-            shown.request,
-            lambda row: people.edit(
-                row, by=who.name, arguments=arguments, digest=shown.digest, via=who.via
-            ),
-        )
+        self._decided(shown.request, self._people.edit(shown.request, by=by, arguments=arguments))
 
     async def _edited(self, request: str, changed: dict[str, Any]) -> dict[str, Any]:
-        row = await self._desk.find(request, session=self._session)
-        return {**await stored_arguments(self._desk, row), **changed}
+        row = await self._found(request)
+        return {**await stored_arguments(self._people.engine, row), **changed}
 
-    def _decider(self) -> Identity:
+    def _decider(self, digest: str | None) -> Decider:
         if isinstance(self._who, NotPermitted):
             raise self._who
-        return self._who
+        return self._who.decider(session=self._session, digest=digest)
 
-    def _decided(self, request: str, decide: Callable[[RequestRow], Awaitable[Request]]) -> Request:
+    def _decided(self, request: str, decision: Awaitable[Decided]) -> Request:
         """Take a decision to the runtime, and tell what it has made of the request."""
 
-        async def decision() -> tuple[Request, str]:
-            row = await self._desk.find(request, session=self._session)
-            after = await decide(row)
-            ending = (await about(self._desk, replace(row, request=after)))["ending"]
-            return after, ending
+        async def decided() -> tuple[Request, str]:
+            found = await decision
+            return found.row.request, (await about(self._people, found.row))["ending"]
 
-        after, ending = asyncio.run(decision())
+        after, ending = asyncio.run(decided())
         self._shown.pop(request, None)
         said = ending.removesuffix("; it has not begun") or "your vote is counted"
         tell(f"{request}: {visible(said, keep_newlines=True)}")

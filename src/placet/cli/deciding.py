@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import click
 
 from placet.cli.identity import Identity, confirmed, who_decides
-from placet.cli.office import Office, card_document, office
+from placet.cli.office import card_document, office, record_of
 from placet.cli.output import Given, shared
-from placet.cli.standing import last_line, stored_reason
+from placet.cli.standing import last_line
 from placet.core.card import Card, render_text, status_of
 from placet.core.display import visible
-from placet.core.errors import Conflict, InvalidInput
-from placet.core.state import Open, Rejected, Request
+from placet.core.state import Open, Superseded
+from placet.people import Decided, People
 from placet.stores.store import RequestRow
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,15 +63,14 @@ def approve_command(
     settings = given.settings()
     who = who_decides(settings, token_file)
 
-    async def decide(desk: Office, bound: str | None) -> tuple[dict[str, Any], str]:
-        row = await desk.find(request, session=session)
-        after = await desk.people.approve(row, by=who.name, digest=bound, via=who.via)
-        return await decision_of(desk, row, after, who, f"approved by {who.name}")
+    async def decide(people: People, bound: str | None) -> tuple[dict[str, Any], str]:
+        found = await people.approve(request, by=who.decider(session=session, digest=bound))
+        return await decision_of(people, found, who, f"approved by {who.name}")
 
-    with office(settings) as desk:
-        asks = who.via == "terminal" and not yes
-        bound = bound_digest(desk, who, request, session, digest, word="approve" if asks else "")
-        given.show(*asyncio.run(decide(desk, bound)))
+    with office(settings) as people:
+        word = "approve" if who.via == "terminal" and not yes else ""
+        bound = bound_digest(people, who, request, session, digest, word=word)
+        given.show(*asyncio.run(decide(people, bound)))
 
 
 @click.command("reject", short_help="Say no, for a reason that the model is told.")
@@ -90,30 +89,15 @@ def reject_command(
     """Say no, for a reason that the model is told."""
     settings = given.settings()
     who = who_decides(settings, token_file)
-    if not reason.strip():
-        raise InvalidInput("no_reason", "A rejection needs a reason.", request_id=request)
 
-    async def decide(desk: Office) -> tuple[dict[str, Any], str]:
-        row = await desk.find(request, session=session)
-        after = await desk.people.reject(
-            row, by=who.name, reason=reason, digest=digest, via=who.via
-        )
-        stored = await stored_reason(desk, row, after)
-        before = isinstance(row.request.state, Rejected)
-        if stored != reason.strip():
-            raise Conflict(
-                "already_rejected",
-                f"Already rejected by {who.name}: {stored}",
-                hint="That reason stands, and the model is told it; the new one is not recorded.",
-                request_id=after.id,
-            )
-        already = "already " if before else ""
-        return await decision_of(
-            desk, row, after, who, f"{already}rejected by {who.name}: {stored}"
-        )
+    async def decide(people: People) -> tuple[dict[str, Any], str]:
+        by = who.decider(session=session, digest=digest)
+        found = await people.reject(request, by=by, reason=reason)
+        what = f"rejected by {who.name}: {reason.strip()}"
+        return await decision_of(people, found, who, what)
 
-    with office(settings) as desk:
-        given.show(*asyncio.run(decide(desk)))
+    with office(settings) as people:
+        given.show(*asyncio.run(decide(people)))
 
 
 @click.command("withdraw", short_help="Take your approval back, before it is spent.")
@@ -131,22 +115,19 @@ def withdraw_command(
     settings = given.settings()
     who = who_decides(settings, token_file)
 
-    async def decide(desk: Office) -> tuple[dict[str, Any], str]:
-        row = await desk.find(request, session=session)
-        if digest is not None and digest != row.request.digest:
-            raise InvalidInput("digest_mismatch", "The request has another digest.")
-        after = await desk.people.withdraw(row, by=who.name)
-        return await decision_of(desk, row, after, who, f"{who.name}'s approval is withdrawn")
+    async def decide(people: People) -> tuple[dict[str, Any], str]:
+        found = await people.withdraw(request, by=who.decider(session=session, digest=digest))
+        return await decision_of(people, found, who, f"{who.name}'s approval is withdrawn")
 
-    with office(settings) as desk:
-        given.show(*asyncio.run(decide(desk)))
+    with office(settings) as people:
+        given.show(*asyncio.run(decide(people)))
 
 
 # --- what was shown, and what a decision says --------------------------------------------------
 
 
 def bound_digest(
-    desk: Office,
+    people: People,
     who: Identity,
     request: str,
     session: str | None,
@@ -164,36 +145,42 @@ def bound_digest(
         return digest
 
     async def look() -> tuple[RequestRow, Card]:
-        row = await desk.find(request, session=session)
-        return row, await desk.people.card(row)
+        row = await people.engine.find_request(request, session=session)
+        return row, await people.card(row)
 
     row, card = asyncio.run(look())
     if not isinstance(row.request.state, Open):
         return None
-    desk.people.check_authority(row, by=who.name)
+    people.check_authority(row, by=who.name)
     confirmed(word, "\n".join(part for part in (render_text(card), more) if part))
     return card.digest
 
 
 async def decision_of(
-    desk: Office, row: RequestRow, after: Request, who: Identity, what: str
+    people: People, found: Decided, who: Identity, what: str
 ) -> tuple[dict[str, Any], str]:
-    """Give what was decided: the request as it now is, with what it stands for."""
-    found = await desk.record_of(row, after)
-    shown = RequestRow(tenant=row.tenant, session=row.session, request=after)
-    if found["successor"] is not None:
-        shown = await desk.engine.find_request(found["successor"])
-    card = await desk.people.card(shown)
-    named = {"by": who.name, "via": who.via, "card": card_document(shown, card)}
-    document: dict[str, Any] = {**found, **named}
+    """Give what was decided: the request as it now is, with what it stands for.
+
+    An edit that made no new version says why: policy denied it, or it is remembered as refused.
+    """
+    shown, after, engine = found.row, found.row.request, people.engine
+    document = {**await record_of(engine, shown), "code": found.code, "told": None}
     lines = [f"{after.id} {visible(what)}  ({status_of(after)}, via {who.via})"]
-    if found["successor"] is not None:
-        document["successor_status"] = card.status
-        lines.append(f"  new version  {card.request}  ({card.status})")
+    if isinstance(after.state, Superseded) and after.state.successor is None:
+        told = visible(found.told or "", keep_newlines=True)
+        document["told"] = told
+        lines.append(f"  no new version: {found.code}")
+        lines += [f"    {line}" for line in told.splitlines()]
+    elif isinstance(after.state, Superseded) and after.state.successor is not None:
+        shown = await engine.find_request(after.state.successor)
+        document["successor_status"] = status_of(shown.request)
+        lines.append(f"  new version  {shown.request.id}  ({status_of(shown.request)})")
+    card = await people.card(shown)
+    document |= {"by": who.name, "via": who.via, "card": card_document(shown, card)}
     lines.append(f"  tool         {card.tool}")
     lines += [f"    {name} = {value}" for name, value in card.arguments]
     if isinstance(shown.request.state, Open) and shown.request.kind == "approval":
         lines.append(f"  votes        {len(card.votes)} of {card.quorum}")
     lines.append(f"  digest       {card.digest}")
-    lines.append(f"  run          {await last_line(desk, shown, shown.request)}")
+    lines.append(f"  run          {await last_line(people, shown)}")
     return document, "\n".join(lines)

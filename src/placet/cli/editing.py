@@ -13,11 +13,12 @@ import click
 from placet.cli.apps import app_option, opened
 from placet.cli.deciding import asked, bound_digest, decision_of, identified
 from placet.cli.identity import who_decides
-from placet.cli.office import Office
 from placet.cli.output import Given
 from placet.core.canonical import Unreadable, parse_arguments
 from placet.core.display import masked, visible
 from placet.core.errors import InvalidInput
+from placet.people import People
+from placet.runtime.engine import Engine
 from placet.stores.store import RequestRow
 
 
@@ -50,30 +51,31 @@ def edit_command(
     settings = given.settings()
     who = who_decides(settings, token_file)
 
-    async def changed_arguments(desk: Office) -> Mapping[str, Any]:
-        row = await desk.find(request, session=session)
-        return values if arguments is not None else {**await stored_arguments(desk, row), **values}
+    async def changed_arguments(engine: Engine) -> Mapping[str, Any]:
+        row = await engine.find_request(request, session=session)
+        if arguments is not None:
+            return values
+        return {**await stored_arguments(engine, row), **values}
 
     async def decide(
-        desk: Office, new: Mapping[str, Any], bound: str | None
+        people: People, new: Mapping[str, Any], bound: str | None
     ) -> tuple[dict[str, Any], str]:
-        row = await desk.find(request, session=session)
-        after = await desk.people.edit(row, by=who.name, arguments=new, digest=bound, via=who.via)
-        return await decision_of(desk, row, after, who, f"edited by {who.name}")
+        by = who.decider(session=session, digest=bound)
+        found = await people.edit(request, by=by, arguments=new)
+        return await decision_of(people, found, who, f"edited by {who.name}")
 
     with opened(settings, app) as placet:
-        desk = Office(engine=placet.engine, people=placet.people)
-        new = asyncio.run(changed_arguments(desk))
-        asks = who.via == "terminal" and not yes
+        people = placet.people
+        new = asyncio.run(changed_arguments(people.engine))
         more = arguments_text("new arguments", new)
-        word = "edit" if asks else ""
-        bound = bound_digest(desk, who, request, session, digest, word=word, more=more)
-        given.show(*asyncio.run(decide(desk, new, bound)))
+        word = "edit" if who.via == "terminal" and not yes else ""
+        bound = bound_digest(people, who, request, session, digest, word=word, more=more)
+        given.show(*asyncio.run(decide(people, new, bound)))
 
 
-async def stored_arguments(desk: Office, row: RequestRow) -> Mapping[str, Any]:
+async def stored_arguments(engine: Engine, row: RequestRow) -> Mapping[str, Any]:
     """Give the arguments as they are frozen; raises InvalidInput where they cannot be read."""
-    body = json.loads(await desk.engine.payload(row.session, row.request.action_ref))
+    body = json.loads(await engine.payload(row.session, row.request.action_ref))
     found = body.get("arguments")
     if not isinstance(found, dict):
         raise InvalidInput(

@@ -17,6 +17,7 @@ import click
 
 from placet.cli.output import tell
 from placet.core.errors import InvalidInput, NotPermitted
+from placet.people import Decider
 from placet.runtime.authority import refuse_under_mark
 from placet.settings import Settings, current_account
 
@@ -30,6 +31,10 @@ class Identity:
 
     name: str
     via: str
+
+    def decider(self, *, session: str | None = None, digest: str | None = None) -> Decider:
+        """Give who decides, held to a session and to a digest where they are given."""
+        return Decider(name=self.name, via=self.via, session=session, digest=digest)
 
 
 def who_decides(settings: Settings, token_file: Path | None) -> Identity:

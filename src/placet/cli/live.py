@@ -24,21 +24,24 @@ class Pieces:
 
     def __init__(self) -> None:
         self._before = ""
-        self._held = ""
+        self._held: list[str] = []
 
     def add(self, piece: str) -> str:
         """Give what can be shown now."""
-        text = self._held + piece
-        end = len(text)
-        while end and not _stands_alone(text[end - 1]):
+        end = len(piece)
+        while end and not _stands_alone(piece[end - 1]):
             end -= 1
-        self._held = text[end:]
-        return self._shown(text[:end])
+        if not end:  # However much is held, it is not looked at again.
+            self._held.append(piece)
+            return ""
+        text = "".join((*self._held, piece[:end]))
+        self._held = [piece[end:]]
+        return self._shown(text)
 
     def end(self) -> str:
         """Give what was held back; the next piece begins another text."""
-        rest = self._shown(self._held)
-        self._before = self._held = ""
+        rest = self._shown("".join(self._held))
+        self._before, self._held = "", []
         return rest
 
     def _shown(self, text: str) -> str:

@@ -3,49 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from placet.cli.office import Office, card_document, office
-from placet.cli.output import Given, shared
+from placet.cli.office import card_document, office, record_of, records
+from placet.cli.output import Given, limit_option, more_line, shared
 from placet.cli.standing import about
 from placet.core.card import Card, render_text
 from placet.core.display import visible
 from placet.core.state import Open
+from placet.people import People
+from placet.results import LISTED, Listed
+from placet.runtime.engine import Engine
 from placet.stores.store import RequestRow
-
-#: How many requests the inbox lists.
-INBOX = 1_000
 
 
 @click.command("inbox", short_help="List the requests that wait for people.")
 @click.option("--session", help="Only requests of this session.")
+@limit_option
 @shared
 @click.pass_obj
-def inbox_command(given: Given, session: str | None) -> None:
+def inbox_command(given: Given, session: str | None, limit: int) -> None:
     """List the requests that wait for people, the nearest deadline first."""
-
-    async def look(desk: Office) -> tuple[list[RequestRow], list[dict[str, Any]]]:
-        rows = await waiting_rows(desk, session)
-        return rows, await desk.records(rows)
-
-    with office(given.settings()) as desk:
-        rows, records = asyncio.run(look(desk))
-    given.show({"requests": records}, inbox_text(rows))
+    with office(given.settings()) as people:
+        rows = waiting_rows(people.engine, session, limit=limit)
+        documents = asyncio.run(records(people.engine, rows))
+    given.show({"requests": documents, "more": rows.more}, inbox_text(rows))
 
 
-async def waiting_rows(desk: Office, session: str | None) -> list[RequestRow]:
+def waiting_rows(engine: Engine, session: str | None, *, limit: int = LISTED) -> Listed[RequestRow]:
     """Give the requests that wait for people, of all sessions where none is named."""
-    engine = desk.engine
-    found = await engine.read(engine.store.requests, engine.tenant, session=session, limit=INBOX)
-    return [row for row in found if isinstance(row.request.state, Open)]
+    store, tenant = engine.store, engine.tenant
+    return Listed.of(lambda most: store.requests(tenant, session=session, limit=most), limit=limit)
 
 
-def inbox_text(rows: Sequence[RequestRow]) -> str:
+def inbox_text(rows: Listed[RequestRow]) -> str:
     """Lay requests out, one a line."""
-    return "\n".join(map(_line, rows)) or "Nothing waits."
+    return "\n".join([*map(_line, rows), *more_line(rows)]) or "Nothing waits."
 
 
 def _line(row: RequestRow) -> str:
@@ -65,16 +61,16 @@ def _line(row: RequestRow) -> str:
 @click.pass_obj
 def show_command(given: Given, request: str, session: str | None) -> None:
     """Show the card of a request: all that would happen, and what is known of it."""
-    with office(given.settings()) as desk:
-        given.show(*asyncio.run(shown(desk, request, session=session)))
+    with office(given.settings()) as people:
+        given.show(*asyncio.run(shown(people, request, session=session)))
 
 
-async def shown(desk: Office, request: str, *, session: str | None) -> tuple[dict[str, Any], str]:
+async def shown(people: People, request: str, *, session: str | None) -> tuple[dict[str, Any], str]:
     """Give a request with its card and what is known beside it, as JSON and as text."""
-    row = await desk.find(request, session=session)
-    card = await desk.people.card(row)
-    more = await about(desk, row)
-    document = {**await desk.record(row), "card": card_document(row, card), **more}
+    row = await people.engine.find_request(request, session=session)
+    card = await people.card(row)
+    more = await about(people, row)
+    document = {**await record_of(people.engine, row), "card": card_document(row, card), **more}
     return document, card_text(row, card, more)
 
 

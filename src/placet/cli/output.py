@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from placet.core import errors
+from placet.results import LISTED, Listed
 
 if TYPE_CHECKING:
     from placet.settings import Settings
@@ -120,6 +121,22 @@ def shared(command: F) -> F:
         help="Print one JSON document to standard output.",
     )
     return store(as_json(command))
+
+
+def limit_option(command: F) -> F:
+    """Give a command that lists something the option to say how much at most."""
+    return click.option(
+        "--limit",
+        default=LISTED,
+        show_default=True,
+        type=click.IntRange(min=1),
+        help="How many are listed; it is said where there are more.",
+    )(command)
+
+
+def more_line(listed: Listed[Any]) -> list[str]:
+    """Say that a list is not all there is."""
+    return [f"… and more: --limit N lists more than {len(listed)}."] if listed.more else []
 
 
 def tell(text: str) -> None:

@@ -11,7 +11,6 @@ import click
 
 from placet.cli.apps import app_option, opened, the_agent
 from placet.cli.live import LiveText
-from placet.cli.office import find_run
 from placet.cli.output import Exit, Given, shared, tell
 from placet.cli.progress import Family, Progress
 from placet.cli.sessions import mode_option, session_here, session_option
@@ -93,17 +92,17 @@ def _live_text(given: Given, placet: Placet) -> LiveText | None:
 @click.command("resume", short_help="Carry a run on, from wherever it stands.")
 @click.argument("run")
 @app_option
+@click.option("--session", help="Refuse a run of any other session.")
 @shared
 @click.pass_obj
-def resume_command(given: Given, run: str, app: str) -> int:
+def resume_command(given: Given, run: str, app: str, session: str | None) -> int:
     """Carry a run on: after a decision, a crash, or a failure of its model."""
     refuse_under_mark()
     with opened(given.settings(), app) as placet:
-        asyncio.run(find_run(placet.engine, run))
         text = _live_text(given, placet)
         progress = Progress(run, Family(placet.engine), text=text)
         try:
-            result = asyncio.run(placet.resume(run, on_event=progress.watch))
+            result = asyncio.run(placet.resume(run, session=session, on_event=progress.watch))
         except ModelTrouble as trouble:
             raise _resumable(trouble, run) from trouble
         finally:

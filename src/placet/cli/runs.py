@@ -7,16 +7,14 @@ from typing import Any
 
 import click
 
-from placet.cli.office import existing_store, find_run
-from placet.cli.output import Given, shared
+from placet.cli.office import existing_store, office
+from placet.cli.output import Given, limit_option, more_line, shared
 from placet.cli.standing import Standing, standing_of, unsettled_lines, ways_of
-from placet.core import commands as c
 from placet.core.commands import Names
 from placet.core.display import visible
 from placet.core.state import RunOver
-from placet.core.values import Principal
+from placet.results import Listed
 from placet.runtime.authority import refuse_under_mark
-from placet.runtime.engine import Engine
 from placet.runtime.files import instant
 from placet.settings import current_account
 from placet.stores.store import RunRow, Store
@@ -25,7 +23,7 @@ from placet.stores.store import RunRow, Store
 @click.command("runs", short_help="List the runs, the newest first.")
 @click.option("--session", help="Only runs of this session.")
 @click.option("--active", is_flag=True, help="Only runs that are not over.")
-@click.option("--limit", default=100, show_default=True, type=click.IntRange(min=1))
+@limit_option
 @shared
 @click.pass_obj
 def runs_command(given: Given, session: str | None, active: bool, limit: int) -> None:
@@ -33,13 +31,17 @@ def runs_command(given: Given, session: str | None, active: bool, limit: int) ->
     settings = given.settings()
     store = existing_store(settings)
     try:
-        rows = store.runs(settings.tenant, session=session, active=active, limit=limit)
+        rows = Listed.of(
+            lambda most: store.runs(settings.tenant, session=session, active=active, limit=most),
+            limit=limit,
+        )
         found = [(row, standing_in(store, row)) for row in rows]
     finally:
         store.close()
-    lines = [_line(row, standing) for row, standing in found]
+    lines = [*(_line(row, standing) for row, standing in found), *more_line(rows)]
     documents = [run_document(row, standing) for row, standing in found]
-    given.show({"runs": documents}, "\n".join(lines) or "There are no runs.")
+    document = {"runs": documents, "more": rows.more}
+    given.show(document, "\n".join(lines) or "There are no runs.")
 
 
 def standing_in(store: Store, row: RunRow) -> Standing:
@@ -84,26 +86,15 @@ def run_document(row: RunRow, standing: Standing) -> dict[str, Any]:
 @click.command("cancel", short_help="End a run.")
 @click.argument("run")
 @click.option("--cause", default="", help="Why; the record and the model say it.")
+@click.option("--session", help="Refuse a run of any other session.")
 @shared
 @click.pass_obj
-def cancel_command(given: Given, run: str, cause: str) -> None:
+def cancel_command(given: Given, run: str, cause: str, session: str | None) -> None:
     """End a run: its requests close, and what has begun is carried to its outcome."""
     refuse_under_mark()
-    settings = given.settings()
-    store = existing_store(settings)
-
-    async def end() -> RunRow:
-        engine = Engine(store, tenant=settings.tenant)
-        row = await find_run(engine, run)
-        by = Principal(id=current_account())
-        await engine.execute(row.session, c.CancelRun(run=run, by=by, cause=cause))
-        return await engine.find_run(run)
-
-    try:
-        row = asyncio.run(end())
-        standing = standing_in(store, row)
-    finally:
-        store.close()
+    with office(given.settings()) as people:
+        row = asyncio.run(people.cancel(run, by=current_account(), cause=cause, session=session))
+        standing = standing_in(people.engine.store, row)
     told = standing.detail
     if standing.word != "over":
         told = f"ends as soon as what it has begun has its outcome ({told})"

@@ -13,17 +13,15 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from placet.cli.office import existing_store
+from placet.cli.office import office
 from placet.cli.output import Given, shared
 from placet.cli.runs import run_document, standing_in
 from placet.cli.standing import unsettled_lines
-from placet.core import commands as c
 from placet.core.display import visible
-from placet.core.values import Mode, Principal
+from placet.core.values import Mode
 from placet.runtime.authority import refuse_under_mark
 from placet.runtime.engine import Engine
 from placet.settings import current_account
-from placet.stores.store import RunRow
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -79,20 +77,9 @@ def end_command(given: Given, session: str, cause: str) -> None:
     What a run has begun is carried to its outcome first.
     """
     refuse_under_mark()
-    settings = given.settings()
-    store = existing_store(settings)
-
-    async def end() -> list[RunRow]:
-        engine = Engine(store, tenant=settings.tenant)
-        active = await engine.read(store.runs, engine.tenant, session=session, active=True)
-        by = Principal(id=current_account())
-        await engine.execute(session, c.EndSession(by=by, cause=cause))
-        return [await engine.find_run(row.run.id) for row in active]
-
-    try:
-        found = [(row, standing_in(store, row)) for row in asyncio.run(end())]
-    finally:
-        store.close()
+    with office(given.settings()) as people:
+        ended = people.end_session(session, by=current_account(), cause=cause)
+        found = [(row, standing_in(people.engine.store, row)) for row in asyncio.run(ended)]
     lines = [f"session {visible(session)} is ended, and takes no further message"]
     for row, standing in found:
         ends = "" if standing.word == "over" else "ends once what it has begun has its outcome: "

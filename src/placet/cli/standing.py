@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from placet.cli.office import Office
 from placet.core.commands import Names
-from placet.core.display import visible
+from placet.core.display import masked, visible
 from placet.core.state import (
     Answered,
     Approved,
@@ -35,6 +34,7 @@ from placet.core.state import (
 )
 from placet.core.values import RequestKind, idempotency_key
 from placet.core.work import Wait, next_work
+from placet.people import People
 from placet.runtime.processes import is_gone
 from placet.stores.store import RequestRow, Store
 
@@ -142,53 +142,45 @@ def _cause_of_rest(store: Store, state: Session, run: Run) -> str:
 # --- requests ---------------------------------------------------------------------------------
 
 
-async def about(desk: Office, row: RequestRow) -> dict[str, Any]:
+async def about(people: People, row: RequestRow) -> dict[str, Any]:
     """Give what `show` says beside the card: how it ended, what it asks, and how to answer."""
-    state = await _session(desk, row)
+    state = await _session(people, row)
     request = state.requests[row.request.id]
     settlement = request.kind == "settlement"
     open_one = request.kind != "approval" and isinstance(request.state, Open)
     return {
-        "ending": await _ending(desk, row, state, request),
+        "ending": await _ending(people, row, state, request),
         "idempotency_key": idempotency_key(state.calls[request.at].digest) if settlement else None,
         "parent_run_id": parent.run if (parent := state.runs[request.at.run].parent) else None,
-        "question": await _question(desk, row),
+        "question": await _question(people, row),
         "answers": _answers(request.id, request.kind) if open_one else [],
     }
 
 
-async def last_line(desk: Office, row: RequestRow, request: Request) -> str:
+async def last_line(people: People, row: RequestRow) -> str:
     """Say what becomes of a request's run now, as its actual state has it."""
-    state = await _session(desk, row)
+    request = row.request
+    state = await _session(people, row)
     found = standing_of(state, state.runs[request.at.run])
     begun = isinstance(request.state, Spent)
     said = f"{request.at.run}: {found.detail}"
     return f"{said} (the approval is spent: it has begun or is done)" if begun else said
 
 
-async def stored_reason(desk: Office, row: RequestRow, request: Request) -> str:
-    """Give the reason that stands in the record of a rejection."""
-    assert isinstance(request.state, Rejected), "only a rejection has a reason"
-    return await desk.engine.payload(row.session, request.state.reason_ref)
-
-
-async def _session(desk: Office, row: RequestRow) -> Session:
+async def _session(people: People, row: RequestRow) -> Session:
     at = row.request.at
     names = Names(requests=(row.request.id,), steps=((at.run, at.step),), runs=(at.run,))
-    return await desk.engine.session(row.session, names)
+    return await people.engine.session(row.session, names)
 
 
-async def _question(desk: Office, row: RequestRow) -> dict[str, Any] | None:
+async def _question(people: People, row: RequestRow) -> dict[str, Any] | None:
     """Give the question that a request puts; None: it puts none that can be read."""
     if row.request.kind != "question" or not row.request.readable:
         return None
-    asked = await desk.people.question(row)
-    return {
-        "text": asked.text,
-        "answer": asked.answer,
-        "choices": list(asked.choices),
-        "wanted": asked.wanted,
-    }
+    asked = await people.question(row)
+    shown = masked({"text": asked.text, "choices": [*asked.choices], "wanted": asked.wanted})
+    assert isinstance(shown, dict), "a masked object is an object"
+    return {**shown, "answer": asked.answer}
 
 
 def _answers(request: str, kind: RequestKind) -> list[str]:
@@ -201,7 +193,7 @@ def _answers(request: str, kind: RequestKind) -> list[str]:
     ]
 
 
-async def _ending(desk: Office, row: RequestRow, state: Session, request: Request) -> str:
+async def _ending(people: People, row: RequestRow, state: Session, request: Request) -> str:
     """Tell the end of a request's story; nothing while it waits."""
     match request.state:
         case Open():
@@ -210,13 +202,14 @@ async def _ending(desk: Office, row: RequestRow, state: Session, request: Reques
             return f"approved by {', '.join(votes)}; it has not begun"
         case Spent(votes=votes):
             return f"approved by {', '.join(votes)}; {_outcome(state, request)}"
-        case Rejected(by=by):
-            return f"rejected by {by}: {await stored_reason(desk, row, request)}"
+        case Rejected(by=by, reason_ref=ref):
+            return f"rejected by {by}: {await people.engine.payload(row.session, ref)}"
         case Superseded(by=""):
             return "a newer message took its run's place; it did not run"
         case Superseded(by=by, successor=successor):
-            new = f"the new version is {successor}" if successor else "no new version was asked"
-            return f"edited by {by}; {new}"
+            if successor:
+                return f"edited by {by}; the new version is {successor}"
+            return f"edited by {by}; {await _ended(people, state, request)}"
         case Voided(changed=changed, successor=successor):
             anew = f"asked anew as {successor}" if successor else "not asked anew"
             return f"changed meanwhile: {', '.join(changed)}; {anew}"
@@ -228,7 +221,15 @@ async def _ending(desk: Office, row: RequestRow, state: Session, request: Reques
         case Settled(by=by, finding=finding):
             return f"settled by {by}: {finding_word(finding)}"
         case Answered(by=by, answer_ref=ref):
-            return f"{by} answered: {await desk.engine.payload(row.session, ref)}"
+            return f"{by} answered: {await people.engine.payload(row.session, ref)}"
+
+
+async def _ended(people: People, state: Session, request: Request) -> str:
+    """Say how the call of an edit that made no new version ended, as the model is told it."""
+    over = state.calls[request.at].state
+    assert isinstance(over, CallOver), "an edit makes a new version, or ends the call"
+    told = await people.engine.payload(state.id, over.told_ref)
+    return f"no new version was asked ({over.code}): {told}"
 
 
 def finding_word(finding: str) -> str:

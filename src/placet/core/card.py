@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from placet.core import wording
 from placet.core.canonical import JsonValue
@@ -32,6 +33,20 @@ from placet.core.state import (
 )
 from placet.core.values import Draft
 
+#: The state of a request in one word.
+RequestStatus = Literal[
+    "waiting",
+    "approved",
+    "spent",
+    "rejected",
+    "superseded",
+    "voided",
+    "expired",
+    "cancelled",
+    "settled",
+    "answered",
+]
+
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
@@ -41,7 +56,7 @@ class Card:
 
     request: str
     kind: str
-    status: str
+    status: RequestStatus
     digest: str
     version: int
     session: str
@@ -116,7 +131,7 @@ def card(
     )
 
 
-def status_of(request: Request) -> str:
+def status_of(request: Request) -> RequestStatus:
     """Name the state of a request in one word."""
     match request.state:
         case Open():

@@ -16,6 +16,7 @@ from placet.core.proposals import Sound as Sound
 from placet.core.proposals import Unsound as Unsound
 from placet.core.values import (
     CallCode,
+    GuardKind,
     Holder,
     Mode,
     Occurrence,
@@ -42,7 +43,8 @@ class Names:
 class StartRun:
     """Begin a run. With `supersede`, a run that waits in the session makes room for it.
 
-    A child run begins otherwise: with the call that it works out (`Begin.child`).
+    A child run begins otherwise: with the call that it works out (`Begin.child`). `guard` says of
+    a hosted run that it is one call of a guarded function.
     """
 
     run: str
@@ -54,6 +56,7 @@ class StartRun:
     mode: Mode = "act"
     supersede: bool = False
     holder: Holder | None = None
+    guard: GuardKind | None = None
 
     def names(self) -> Names:
         """Name the run."""
@@ -361,6 +364,8 @@ class Withdraw:
 
     request: str
     by: Principal
+    digest: str | None = None
+    via: str = ""
 
     def names(self) -> Names:
         """Name the request."""

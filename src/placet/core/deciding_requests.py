@@ -30,7 +30,6 @@ from placet.core.state import (
 )
 from placet.core.unfolding import Unfolding
 from placet.core.values import (
-    REMEMBERED_NOES,
     Ask,
     Deny,
     Needs,
@@ -69,28 +68,34 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
 def reject(so_far: Unfolding, command: c.Reject) -> None:
     """Close a request, or decline a question: one eligible person's no is enough."""
     request = _bound(so_far, command.request, ("approval", "question"), command.digest)
+    said = command.reason.strip() or wording.NO_REASON
+    reason = so_far.text(said)
     match request.state:
-        case Rejected(by=by) if by == command.by.id:
-            return
+        case Rejected(by=by, reason_ref=ref) if by == command.by.id:
+            if ref == reason.ref:
+                return
+            raise Conflict(
+                "already_rejected",
+                f"{by} has rejected it for another reason, which stands.",
+                hint=f"The model is told the first one; `placet show {request.id}` says it.",
+                request_id=request.id,
+            )
         case Open():
             _in_time(so_far, request)
-            check_authority(request, command.by, _may_decide(request, command.eligible))
+            check_authority(request, command.by, command.eligible)
         case _:
             raise _decided(request, by=command.by.id)
-    reason = command.reason.strip() or wording.NO_REASON
     so_far.add(
-        e.RequestRejected(
-            request=request.id, by=command.by.id, reason=so_far.text(reason), via=command.via
-        )
+        e.RequestRejected(request=request.id, by=command.by.id, reason=reason, via=command.via)
     )
-    told = so_far.text(wording.rejected(command.by.id, reason))
+    told = so_far.text(wording.rejected(command.by.id, said))
     so_far.end_call(request.at, "rejected", told, by=command.by.id)
     so_far.finish_if_idle(request.at.run)
 
 
 def withdraw(so_far: Unfolding, command: c.Withdraw) -> None:
     """Take one's vote back, while nothing was begun on it."""
-    request = _bound(so_far, command.request, ("approval",), None)
+    request = _bound(so_far, command.request, ("approval",), command.digest)
     _is_person(command.by)
     match request.state:
         case Open(votes=votes) | Approved(votes=votes):
@@ -99,7 +104,11 @@ def withdraw(so_far: Unfolding, command: c.Withdraw) -> None:
                     "no_vote", f"{command.by.id} has not approved it.", request_id=request.id
                 )
             reopened = isinstance(request.state, Approved)
-            so_far.add(e.VoteWithdrawn(request=request.id, by=command.by.id, reopened=reopened))
+            so_far.add(
+                e.VoteWithdrawn(
+                    request=request.id, by=command.by.id, reopened=reopened, via=command.via
+                )
+            )
         case Spent():
             raise Closed(
                 "spent",
@@ -131,9 +140,7 @@ def edit(so_far: Unfolding, command: c.Edit) -> None:
             "edit_unchanged", "The edited arguments are the same.", hint="Approve it instead."
         )
     run, by = active(so_far, request.at.run), command.by.id
-    no = so_far.state.noes.get((run.id, proposal.call_key))
-    if no is not None and no.code not in REMEMBERED_NOES:
-        no = None
+    no = so_far.no_to(run.id, proposal.call_key)
     ruling = proposal.ruling
     # A tool whose policy would let the edited call run is still answered for by its editor.
     needs = ruling.needs if isinstance(ruling, Ask) else Needs(approvers=(by,))
@@ -219,7 +226,7 @@ def answer(so_far: Unfolding, command: c.Answer) -> None:
             return
         case Open():
             _in_time(so_far, request)
-            check_authority(request, command.by, _may_decide(request, command.eligible))
+            check_authority(request, command.by, command.eligible)
             _readable(request)
         case _:
             raise _decided(request)
@@ -227,11 +234,6 @@ def answer(so_far: Unfolding, command: c.Answer) -> None:
     told = so_far.text(wording.answered(by, command.answer))
     so_far.end_call(request.at, "succeeded", told, by=by)
     so_far.finish_if_idle(request.at.run)
-
-
-def _may_decide(request: Request, eligible: frozenset[str]) -> frozenset[str]:
-    """Give those who may decide today: a question may be answered by whom the run acts for."""
-    return eligible | {request.requester} if request.kind == "question" else eligible
 
 
 def expire(so_far: Unfolding, command: c.Expire) -> None:
@@ -294,8 +296,13 @@ def _readable(request: Request) -> None:
 
 
 def check_authority(request: Request, by: Principal, eligible: frozenset[str]) -> None:
-    """Check authority: policy's at the request, and policy's of now (G10)."""
+    """Check authority: policy's at the request, and policy's of now (G10).
+
+    A question may be answered by whom the run acts for, too. Raises NotPermitted.
+    """
     _is_person(by)
+    if request.kind == "question":
+        eligible |= {request.requester}
     asked = request.needs.people(request.requester)
     if by.id in asked and by.id in eligible:
         return

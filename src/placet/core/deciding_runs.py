@@ -36,6 +36,7 @@ def start(so_far: Unfolding, command: c.StartRun) -> None:
             max_steps=command.max_steps,
             message=so_far.text(command.message),
             mode=command.mode,
+            guard=command.guard,
         )
     )
     if command.holder is not None:

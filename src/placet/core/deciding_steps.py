@@ -19,7 +19,6 @@ from placet.core.state import Allowed, Run
 from placet.core.unfolding import Unfolding
 from placet.core.values import (
     FAILURES,
-    REMEMBERED_NOES,
     Allow,
     Ask,
     CallCode,
@@ -191,8 +190,8 @@ def answer_to(call: c.Unsound) -> str:
 
 def _remembered(so_far: Unfolding, run: Run, call: c.Proposal) -> bool:
     """Answer a call that was answered "no" before in this run without asking anybody (G6)."""
-    no = so_far.state.noes.get((run.id, call.call_key))
-    if no is None or no.code not in REMEMBERED_NOES:
+    no = so_far.no_to(run.id, call.call_key)
+    if no is None:
         return False
     so_far.add(_ended(call, no.code, Payload(no.told_ref)))
     if no.times >= PROPOSALS_BEFORE_LOOP:

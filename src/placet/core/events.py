@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from placet.core.values import (
     CallCode,
     CallKind,
+    GuardKind,
     Holder,
     Mode,
     Needs,
@@ -27,7 +28,10 @@ from placet.core.values import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
-    """A run of an agent began for a requester; a child run names the call that opened it."""
+    """A run of an agent began for a requester; a child run names the call that opened it.
+
+    `guard` says that it is one call of a guarded function, and whether its guard is told of it.
+    """
 
     run: str
     agent: str
@@ -37,6 +41,7 @@ class RunStarted:
     message: Payload
     parent: Occurrence | None = None
     mode: Mode = "act"
+    guard: GuardKind | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +148,7 @@ class VoteWithdrawn:
     request: str
     by: str
     reopened: bool = False
+    via: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,8 +43,9 @@ from placet.core.state import (
     Voided,
     Working,
     overlap,
+    top_of,
 )
-from placet.core.values import FAILURES, REMEMBERED_NOES, Occurrence, Recovery
+from placet.core.values import FAILURES, PEOPLES_NOES, REMEMBERED_NOES, Occurrence, Recovery
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -105,6 +106,7 @@ def _run_started(state: Session, event: e.RunStarted) -> Session:
         message_ref=event.message.ref,
         parent=event.parent,
         mode=event.mode,
+        guard=event.guard,
         state=Resting(),
     )
     return changed(state, runs=_put(state.runs, event.run, run))
@@ -272,7 +274,9 @@ def _call_ended(state: Session, event: e.CallEnded) -> Session:
     else:
         call = _never_proposed(state, event, over)
         state = changed(state, calls=_put(state.calls, event.at, call))
-    key = (event.at.run, event.call_key)
+    people = event.code in PEOPLES_NOES
+    run = top_of(state.runs, event.at.run) if people else event.at.run
+    key = (run, event.call_key)
     known = state.noes.get(key)
     if event.code == "succeeded" and known is not None and known.code in FAILURES:
         return changed(state, noes=_put(state.noes, key, changed(known, times=0)))
@@ -283,7 +287,7 @@ def _call_ended(state: Session, event: e.CallEnded) -> Session:
     if known is not None and known.code in FAILURES and event.code in REMEMBERED_NOES:
         known = None
     no = No(
-        run=event.at.run,
+        run=run,
         call_key=event.call_key,
         code=event.code,
         told_ref=event.told.ref,

@@ -18,6 +18,7 @@ from placet.core.values import (
     EVERY_SURFACE,
     CallCode,
     CallKind,
+    GuardKind,
     Holder,
     Mode,
     Needs,
@@ -73,7 +74,7 @@ class Run:
     `view_from` is the step from which the model sees the transcript itself, and `summary_ref` what
     it sees in place of all before. Of a hosted run, `decided` is the event with which something
     that it may have waited for was decided last, and `taken` the one up to which its framework has
-    gone on.
+    gone on; `guard` says that it is one call of a guarded function.
     """
 
     id: str
@@ -94,6 +95,7 @@ class Run:
     summary_ref: str | None = None
     decided: int = 0
     taken: int = 0
+    guard: GuardKind | None = None
     state: RunState
 
 
@@ -341,7 +343,8 @@ class Request:
 class No:
     """A remembered "no" (G6): how a call was answered, and how often it has been proposed.
 
-    A call that only failed is no "no": it may be proposed again, and is counted all the same.
+    What people said is the top run's, whichever run under it proposed the call. A call that only
+    failed is no "no": it may be proposed again, and is counted all the same.
     """
 
     run: str
@@ -386,6 +389,13 @@ class Session:
             if call.at <= at and overlap(call.surface, surface)
         )
         return self.generation(surface) - own
+
+
+def top_of(runs: Mapping[str, Run], run: str) -> str:
+    """Name the run that a run stands under, through however many others, or itself."""
+    while (found := runs.get(run)) is not None and found.parent is not None:
+        run = found.parent.run
+    return run
 
 
 def overlap(one: str, other: str) -> bool:

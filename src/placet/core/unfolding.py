@@ -19,6 +19,7 @@ from placet.core.state import (
     Delegated,
     Executing,
     Lost,
+    No,
     Request,
     RetryDue,
     Run,
@@ -26,8 +27,9 @@ from placet.core.state import (
     Session,
     Unsettled,
     Working,
+    top_of,
 )
-from placet.core.values import FAILURES, CallCode, Occurrence, Payload, StopReason, payload_of
+from placet.core.values import FAILURES, REMEMBERED_NOES, CallCode, Occurrence, Payload, StopReason, payload_of
 
 #: How often the same call may fail in a run; the run stops with the last of them.
 MOST_FAILURES = 3
@@ -78,6 +80,14 @@ class Unfolding:
                 request_id=request,
             )
         return found
+
+    def no_to(self, run: str, call_key: str) -> No | None:
+        """Give the remembered "no" to a call: its run's own, or people's to one beside it (G6)."""
+        for each in (run, top_of(self.state.runs, run)):
+            no = self.state.noes.get((each, call_key))
+            if no is not None and no.code in REMEMBERED_NOES:
+                return no
+        return None
 
     def end_call(
         self,

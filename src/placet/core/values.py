@@ -22,6 +22,10 @@ EVERY_SURFACE = "*"
 #: What a call is: a declared read, an effect, an agent used as a tool, a question to a person.
 CallKind = Literal["read", "effect", "agent", "question"]
 RunKind = Literal["driven", "hosted"]
+
+#: Of a hosted run that is one call of a guarded function: whether somebody is told to go on with
+#: it, or it is left to whoever calls the function again.
+GuardKind = Literal["told", "untold"]
 RequestKind = Literal["approval", "settlement", "question"]
 
 #: How a run goes about its message: it acts; it thinks, without any tool; or it makes a plan
@@ -70,6 +74,9 @@ StopReason = Literal[
 REMEMBERED_NOES: frozenset[CallCode] = frozenset(
     {"rejected", "expired", "no_approver", "policy_denied"}
 )
+
+#: What of it people said, or did not say in time: that holds for all runs under the top one.
+PEOPLES_NOES: frozenset[CallCode] = frozenset({"rejected", "expired"})
 
 #: A call that ends so is counted by call key: a model that only repeats it gets nowhere.
 FAILURES: frozenset[CallCode] = frozenset(

@@ -112,7 +112,9 @@ async def _entered(body: Callable[[], Awaitable[object]], call: str) -> object:
 
 async def environment_of(tool: Declaration, arguments: Arguments) -> str:
     """Read what a tool reads of the world (G13); raises what that raises, and TimeoutError."""
-    return await _looked(tool.environment, arguments, name=f"environment of {tool.name}") or ""
+    found = await _looked(tool.environment, arguments, name=f"environment of {tool.name}") or ""
+    found.encode()  # What has no UTF-8, such as some names of files, has no digest.
+    return found
 
 
 async def preview_of(tool: Declaration, arguments: Arguments) -> str:

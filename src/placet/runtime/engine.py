@@ -61,29 +61,53 @@ class Engine:
         return await self.read(self.store.payload, self.tenant, session, ref)
 
     async def find_request(self, request: str, *, session: str | None = None) -> RequestRow:
-        """Find a request by id, in one session where it is named (G11); raises NotFound."""
+        """Find a request by id, in one session where it is named (G11); raises NotFound.
+
+        That says so where the id is a run's.
+        """
         found = await self.read(self.store.find_request, self.tenant, request)
-        if found is None or (session is not None and found.session != session):
-            where = "in this session" if session is not None else "here"
+        if found is not None and session in (None, found.session):
+            return found
+        other = await self.read(self.store.find_run, self.tenant, request)
+        if other is not None and session in (None, other.session):
             raise NotFound(
                 "request_not_found",
-                f"There is no such request {where}.",
-                hint="`placet inbox` lists those that wait.",
-                request_id=request,
+                "That is a run, and no request.",
+                hint=f"`placet resume {request}` says what it waits for; `placet inbox` lists"
+                " the requests.",
+                run_id=request,
             )
-        return found
+        where = "in this session" if session is not None else "here"
+        raise NotFound(
+            "request_not_found",
+            f"There is no such request {where}.",
+            hint="`placet inbox` lists those that wait.",
+            request_id=request,
+        )
 
-    async def find_run(self, run: str) -> RunRow:
-        """Find a run by id; raises NotFound."""
+    async def find_run(self, run: str, *, session: str | None = None) -> RunRow:
+        """Find a run by id, in one session where it is named (G11); raises NotFound.
+
+        That names the run where the id is a request's.
+        """
         found = await self.read(self.store.find_run, self.tenant, run)
-        if found is None:
+        if found is not None and session in (None, found.session):
+            return found
+        other = await self.read(self.store.find_request, self.tenant, run)
+        if other is not None and session in (None, other.session):
             raise NotFound(
                 "run_not_found",
-                "There is no such run.",
-                hint="`placet runs` lists them.",
-                run_id=run,
+                "That is a request, and no run.",
+                hint=f"Its run is {other.request.at.run}.",
+                request_id=run,
             )
-        return found
+        where = " in this session" if session is not None else ""
+        raise NotFound(
+            "run_not_found",
+            f"There is no such run{where}.",
+            hint="`placet runs` lists them.",
+            run_id=run,
+        )
 
 
 async def _arrival(answer: Future[T]) -> T:

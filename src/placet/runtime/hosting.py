@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
@@ -33,12 +33,14 @@ from placet.core.state import (
     Session,
     Unsettled,
 )
-from placet.core.values import CallCode, Occurrence
-from placet.runtime.declarations import Body
+from placet.core.values import CallCode, GuardKind, Occurrence
+from placet.runtime.authority import Authority
+from placet.runtime.declarations import Body, Declaration
+from placet.runtime.detached import Detached
 from placet.runtime.engine import Engine
 from placet.runtime.gate import LASTING_REFUSALS, Gate
 from placet.runtime.processes import is_gone
-from placet.runtime.proposing import ToolCall
+from placet.runtime.proposing import Toolbox, ToolCall
 
 #: How often the outcome of an attempt that is under way elsewhere is looked for.
 LOOK_AGAIN = timedelta(milliseconds=50)
@@ -48,12 +50,6 @@ MOST_REFUSALS = 200
 
 #: How long a call waits for one that goes before it, and that nobody carries out.
 HELD_LASTS = timedelta(seconds=30)
-
-#: Begins the names of agents that are nobody's loop: whoever calls again goes on with their runs.
-UNTOLD = "guard:"
-
-#: The code with which a run is left to whoever calls again.
-LEFT_TO_CALLER = "left_to_caller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +71,33 @@ class Waiting:
 class Hosting:
     """The runs of one framework's agent."""
 
-    def __init__(self, engine: Engine, gate: Gate, *, agent: str) -> None:
+    #: The gate of the agent's tools, as they are declared now.
+    gate: Gate
+
+    #: The tasks in which its bodies are entered, and which closing waits for.
+    detached: Detached
+
+    def __init__(
+        self,
+        engine: Engine,
+        authority: Authority,
+        detached: Detached,
+        *,
+        agent: str,
+        tools: Iterable[Declaration],
+        guard: GuardKind | None = None,
+    ) -> None:
+        self.detached = detached
         self._engine = engine
-        self._gate = gate
+        self._authority = authority
         self._agent = agent
+        self._guard = guard
         self._waited: dict[Occurrence, int] = {}
+        self.redeclare(tools)
+
+    def redeclare(self, tools: Iterable[Declaration]) -> None:
+        """Put other tools in the place of the agent's tools; what is frozen stays as it is."""
+        self.gate = Gate(self._engine, Toolbox(tools), self._authority)
 
     async def begin(
         self, session: str, run: str, message: str, *, requester: str, supersede: bool = True
@@ -101,6 +119,7 @@ class Hosting:
                 requester=requester,
                 message=message,
                 kind="hosted",
+                guard=self._guard,
                 supersede=supersede,
             ),
         )
@@ -148,7 +167,7 @@ class Hosting:
         for _ in range(MOST_REFUSALS):
             step, known = await self._step(session, run, names)
             try:
-                await self._gate.propose(session, run, step, calls, checkpoint=entry, claim=claim)
+                await self.gate.propose(session, run, step, calls, checkpoint=entry, claim=claim)
             except Conflict as conflict:
                 if known or conflict.code != "call_changed":
                     raise
@@ -194,9 +213,17 @@ class Hosting:
         """Take a call to its one result, at most once, or say which people must act first.
 
         `body` is entered in place of the declared one. An attempt that is under way elsewhere is
-        waited for; one whose process is gone is recovered (D4). Once nobody has `wanted` it any
-        more nothing further is begun, and this raises Refusal(`not_begun`).
+        waited for; one whose process is gone is recovered (D4). A caller that is cancelled leaves
+        what was begun, and closing waits for it (D5). Once nobody has `wanted` it any more, or the
+        runtime closes, nothing further is begun, and this raises Refusal(`not_begun`).
         """
+        return await self.detached.do(
+            lambda stop: self._carried_out(session, at, body, lambda: wanted() and not stop.asked)
+        )
+
+    async def _carried_out(
+        self, session: str, at: Occurrence, body: Body | None, wanted: Callable[[], bool]
+    ) -> Answered | Waiting:
         refusals, looks = 0, 0
         while True:
             state = await self._state(session, at)
@@ -237,17 +264,17 @@ class Hosting:
             case Executing(holder=holder, until=until):
                 if state.now < until and not is_gone(holder):
                     return False
-                await self._gate.recover(session, call.at)
+                await self.gate.recover(session, call.at)
             case Lost():
-                await self._gate.probe(session, call.at)
+                await self.gate.probe(session, call.at)
             case RetryDue(again_at=again_at) if state.now < again_at:
                 return False
             case Allowed() if call.kind == "read":
-                await self._gate.run_reads(session, (call.at,), body=body)
+                await self.gate.run_reads(session, (call.at,), body=body)
             case _ if w.held_by(state, call) is not None:
                 return False
             case _:
-                await self._gate.run(session, call.at, body=body)
+                await self.gate.run(session, call.at, body=body)
         return True
 
     def told(self, run: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from placet.runtime.authority import still_inside
@@ -66,3 +66,19 @@ def without_exit(function: Callable[[], T]) -> Callable[[], T]:
             raise RuntimeError(f"it ended with {type(ended).__name__}") from None
 
     return called
+
+
+async def without_end(asked: Awaitable[T]) -> T:
+    """Await what is not ours, with an exit, or a cancellation that nobody asked for, as an error.
+
+    An event loop would end with the one, and whoever waits would take the other for its own.
+    """
+    try:
+        return await asked
+    except SystemExit:
+        raise RuntimeError("it ended with SystemExit") from None
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("it ended with CancelledError") from None

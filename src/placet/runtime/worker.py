@@ -19,7 +19,7 @@ from placet.core.events import LEASE
 from placet.core.state import Working
 from placet.runtime.effects import described
 from placet.runtime.engine import Engine
-from placet.runtime.hosting import LEFT_TO_CALLER
+from placet.runtime.hosted_runs import LEFT_TO_CALLER
 from placet.runtime.processes import is_gone
 from placet.stores.store import RunRow
 

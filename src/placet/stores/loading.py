@@ -15,7 +15,7 @@ from typing import Protocol
 from placet.core.changing import changed
 from placet.core.commands import Names
 from placet.core.evolve import pruned
-from placet.core.state import Call, No, Request, Run, Session
+from placet.core.state import Call, No, Request, Run, Session, top_of
 from placet.core.values import Occurrence
 
 
@@ -58,7 +58,12 @@ def base_of(state: Session) -> Session:
     base = pruned(state)
     if not state.noes:
         return base
-    keys = {(call.at.run, call.call_key) for call in base.calls.values() if call.open}
+    keys = {
+        (run, call.call_key)
+        for call in base.calls.values()
+        if call.open
+        for run in (call.at.run, top_of(base.runs, call.at.run))
+    }
     return changed(base, noes={key: no for key, no in state.noes.items() if key in keys})
 
 
@@ -163,9 +168,10 @@ class _Loading:
                 self._calls[call.at] = call
 
     def need_no(self, run: str, call_key: str) -> None:
-        """Load a remembered "no"."""
-        key = (run, call_key)
-        if key not in self._base.noes and key not in self._noes:
-            found = self._parts.no(run, call_key)
-            if found is not None:
-                self._noes[key] = found
+        """Load a remembered "no": the run's own, and that of the run at its top."""
+        top = top_of({**self._runs, **self._base.runs}, run)
+        for key in {(run, call_key), (top, call_key)}:
+            if key not in self._base.noes and key not in self._noes:
+                found = self._parts.no(*key)
+                if found is not None:
+                    self._noes[key] = found

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from placet.agent.models.openai import OpenAIModel
     from placet.agent.models.scripted import ScriptedModel
     from placet.agent.tools import IdempotencyKey, Tool, tool
+    from placet.agent.watching import RunEvent, TextArrives, Watcher, WorkBegins
     from placet.client import NoApproverWarning, Placet
+    from placet.core.card import Card
     from placet.core.errors import (
         ActionRefused,
         ApprovalRequired,
@@ -38,9 +40,11 @@ if TYPE_CHECKING:
         StoreTrouble,
         Trouble,
     )
+    from placet.core.values import Mode
     from placet.guarding import EditedWarning, Guarded
     from placet.results import DecisionResult, RunResult
     from placet.runtime.declarations import Happened, NotDone, NotHappened, Unsure
+    from placet.settings import Settings
 
 __version__ = "0.1.0"
 
@@ -52,7 +56,9 @@ _HOMES = {
     "placet.agent.models.openai": ("OpenAIModel",),
     "placet.agent.models.scripted": ("ScriptedModel",),
     "placet.agent.tools": ("IdempotencyKey", "Tool", "tool"),
+    "placet.agent.watching": ("RunEvent", "TextArrives", "Watcher", "WorkBegins"),
     "placet.client": ("NoApproverWarning", "Placet"),
+    "placet.core.card": ("Card",),
     "placet.core.errors": (
         "ActionRefused",
         "ApprovalRequired",
@@ -72,9 +78,11 @@ _HOMES = {
         "StoreTrouble",
         "Trouble",
     ),
+    "placet.core.values": ("Mode",),
     "placet.guarding": ("EditedWarning", "Guarded"),
     "placet.results": ("DecisionResult", "RunResult"),
     "placet.runtime.declarations": ("Happened", "NotDone", "NotHappened", "Unsure"),
+    "placet.settings": ("Settings",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -83,6 +91,7 @@ __all__ = [
     "Agent",
     "AnthropicModel",
     "ApprovalRequired",
+    "Card",
     "Closed",
     "Conflict",
     "DecisionResult",
@@ -95,6 +104,7 @@ __all__ = [
     "InvalidInput",
     "InvalidSetting",
     "Mistake",
+    "Mode",
     "ModelTrouble",
     "NoApproverWarning",
     "NotDone",
@@ -105,13 +115,18 @@ __all__ = [
     "Placet",
     "PlacetError",
     "Refusal",
+    "RunEvent",
     "RunResult",
     "ScriptedModel",
+    "Settings",
     "StaleHolder",
     "StoreTrouble",
+    "TextArrives",
     "Tool",
     "Trouble",
     "Unsure",
+    "Watcher",
+    "WorkBegins",
     "Workspace",
     "ask_person",
     "tool",

@@ -27,11 +27,21 @@ from placet.guarding import Guarded, Terms
 from placet.opening import open_store
 from placet.people import Decider, People
 from placet.portal import blocking
-from placet.results import LISTED, DecisionResult, Listed, RunResult, decided, stands
+from placet.results import (
+    LISTED,
+    DecisionResult,
+    Listed,
+    RunResult,
+    decided,
+    inbox_of,
+    runs_of,
+    stands,
+)
 from placet.runtime.authority import Authority, refuse_inside_tool
 from placet.runtime.declarations import Declaration
 from placet.runtime.engine import Engine, new_id
 from placet.runtime.hosting import Hosting
+from placet.runtime.worker import Report, Worker
 from placet.settings import Settings, current_account
 from placet.stores.store import RequestRow, RunRow, Store
 
@@ -165,11 +175,8 @@ class Placet:
                 "invalid_mode", f"There is no mode {mode!r}.", hint=f"The modes are {modes}."
             )
         if on_message not in ("refuse", "supersede"):
-            raise InvalidInput(
-                "invalid_on_message",
-                f"A message cannot {on_message!r} what waits.",
-                hint="Say refuse or supersede.",
-            )
+            told = f"A message cannot {on_message!r} what waits: say refuse or supersede."
+            raise InvalidInput("invalid_on_message", told)
         found = self._agent(agent)
         name = run_id or new_id("run")
         await self.engine.execute(
@@ -232,12 +239,8 @@ class Placet:
         self, *, session: str | None = None, active: bool = False, limit: int = LISTED
     ) -> Listed[RunRow]:
         """Give the runs, the newest first, up to `limit`; `more` of the answer says: not all."""
-
-        def find(most: int) -> Sequence[RunRow]:
-            engine = self.engine
-            return engine.store.runs(engine.tenant, session=session, active=active, limit=most)
-
-        return await self.engine.read(Listed.of, find, limit=limit)
+        listed = self.engine.read(runs_of, self.engine, session=session, active=active, limit=limit)
+        return await listed
 
     async def end_session(self, session: str, *, by: str | None = None, cause: str = "") -> None:
         """End a session: its runs are cancelled, and it takes no further message.
@@ -256,15 +259,25 @@ class Placet:
         """Give the names of the agents that this process can drive."""
         return self._driving.names
 
-    async def can_drive(self, row: RunRow) -> bool:
-        """Say whether this process has the agent, or the host, of a run."""
-        return await self._driving.can_drive(row)
+    def worker(self, *, report: Report, on_event: Watcher | None = None) -> Worker:
+        """Give a worker, which carries on every run of the agents here whose time has come.
 
-    async def drive_alone(self, row: RunRow, *, on_event: Watcher | None = None) -> RunResult:
-        """Carry one run on and none beside it, as a worker does that looks at each by itself."""
+            worker = placet.worker(report=print)
+            await worker.once()         # until nothing is due
+            await worker.forever(stop)  # until the event `stop` is set
+
+        `report` is told of what happens ("resumed", "in_progress", "no_agent", "trouble" or
+        "notice"), of the id of the run or request, and of more in words. Troubles are told there
+        alone: the runs rest, and are tried again. `on_event` watches all runs.
+        """
         refuse_inside_tool()
-        await self._driving.drive_alone(row, Watching(on_event))
-        return await self.result(row.run.id)
+        watching = Watching(on_event)
+
+        async def drive(row: RunRow) -> None:
+            refuse_inside_tool()
+            await self._driving.drive_alone(row, watching)
+
+        return Worker(self.engine, drive=drive, can_drive=self._driving.can_drive, report=report)
 
     def host(
         self,
@@ -435,12 +448,7 @@ class Placet:
 
         There are `limit` at most; `more` of the answer says that more wait.
         """
-
-        def find(most: int) -> Sequence[RequestRow]:
-            engine = self.engine
-            return engine.store.requests(engine.tenant, session=session, limit=most)
-
-        return await self.engine.read(Listed.of, find, limit=limit)
+        return await self.engine.read(inbox_of, self.engine, session=session, limit=limit)
 
     async def show(self, request_id: str, *, session: str | None = None) -> Card:
         """Give the card of a request; one of another session than is named is not found (G11)."""

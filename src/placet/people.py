@@ -94,7 +94,7 @@ class People:
         if not reason.strip():
             raise InvalidInput(
                 "no_reason",
-                "A rejection needs a reason: the model is told it (G6).",
+                "Nothing was decided: a rejection needs a reason, which the model is told (G6).",
                 request_id=request_id,
             )
         row = await self._find(request_id, by)

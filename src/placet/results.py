@@ -12,6 +12,8 @@ from placet.core.state import RunOver, Session, Superseded
 from placet.core.values import CallCode, StopReason
 from placet.core.work import Wait, next_work
 from placet.people import Decided
+from placet.runtime.engine import Engine
+from placet.stores.store import RequestRow, RunRow
 
 T = TypeVar("T")
 
@@ -29,13 +31,28 @@ class Listed(list[T]):
         super().__init__(found)
         self.more = more
 
-    @classmethod
-    def of(cls, find: Callable[[int], Sequence[T]], *, limit: int) -> Listed[T]:
-        """List what `find` finds, given how many at most; raises InvalidInput for no limit."""
-        if limit < 1:
-            raise InvalidInput("invalid_limit", f"The limit is at least 1, and not {limit}.")
-        rows = find(limit + 1)
-        return cls(rows[:limit], more=len(rows) > limit)
+
+def inbox_of(engine: Engine, *, session: str | None, limit: int = LISTED) -> Listed[RequestRow]:
+    """List what waits for people, the nearest deadline first; raises InvalidInput."""
+    store, tenant = engine.store, engine.tenant
+    return _listed(lambda most: store.requests(tenant, session=session, limit=most), limit)
+
+
+def runs_of(
+    engine: Engine, *, session: str | None, active: bool, limit: int = LISTED
+) -> Listed[RunRow]:
+    """List runs, the newest first; raises InvalidInput."""
+    store, tenant = engine.store, engine.tenant
+    return _listed(
+        lambda most: store.runs(tenant, session=session, active=active, limit=most), limit
+    )
+
+
+def _listed(find: Callable[[int], Sequence[T]], limit: int) -> Listed[T]:
+    if limit < 1:
+        raise InvalidInput("invalid_limit", f"The limit is at least 1, and not {limit}.")
+    rows = find(limit + 1)
+    return Listed(rows[:limit], more=len(rows) > limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,9 +114,4 @@ def work_once(placet: Placet) -> Reported:
 
 def worker_of(placet: Placet, told: Reported) -> Worker:
     """Give a worker, and where it reports to."""
-    return Worker(
-        placet.engine,
-        drive=placet.drive_alone,
-        can_drive=placet.can_drive,
-        report=lambda *happening: told.append(happening),
-    )
+    return placet.worker(report=lambda *happening: told.append(happening))

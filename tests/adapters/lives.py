@@ -16,7 +16,6 @@ from langgraph.types import Command
 from placet import Happened, IdempotencyKey, NotHappened, PlacetError
 from placet import tool as placet_tool
 from placet.adapters.langgraph import idempotency_key
-from placet.runtime.worker import Worker
 from tests.adapters.graphs import HELLO, THREAD, Bench, calls, opened, paid, script
 
 Kind = Literal["plain", "idempotent", "probe"]
@@ -93,11 +92,7 @@ def carry(bench: Bench) -> list[str]:
         if happening in ("trouble", "in_progress", "no_agent"):
             troubles.append(f"{happening}: {told}")
 
-    placet = bench.placet
-    worker = Worker(
-        placet.engine, drive=placet.drive_alone, can_drive=placet.can_drive, report=report
-    )
-    asyncio.run(worker.once())
+    asyncio.run(bench.placet.worker(report=report).once())
     return troubles
 
 

@@ -18,6 +18,7 @@ from placet import (
     InvalidInput,
     Placet,
     ScriptedModel,
+    ask_person,
     tool,
 )
 from placet.adapters import function_runs
@@ -300,6 +301,16 @@ def test_an_agents_run_that_waits_in_the_session_is_not_superseded(tmp_path: Pat
         placet.decide_sync(waiting[0], "reject", by="ana", reason="no")
         placet.resume_sync(placet.runs_sync()[0].run.id)
         assert required(lambda: refund("A-42", 129)).held_by == ""
+
+
+@pytest.mark.promise("G8")
+def test_a_call_that_a_question_holds_says_that_it_is_to_be_answered(tmp_path: Path) -> None:
+    with opened(tmp_path) as placet:
+        script = [call("ask_person", question="Which order?"), say("ok")]
+        placet.add(Agent(name="support", model=ScriptedModel(script), tools=[ask_person]))
+        (question,) = placet.run_sync("support", "go", session="order-A-42").waiting
+        needed = required(lambda: refund_of(placet, tmp_path)("A-42", 129))
+        assert needed.hint.startswith(f"`placet answer {question}` does")
 
 
 @pytest.mark.promise("G8")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from placet import InvalidDeclaration
+from placet.core import wording
 from placet.core.errors import ActionRefused
+from placet.guarding import EditedWarning
 from tests.adapters.guards import opened, required
 from tests.runtime.desk import code_of
 
@@ -141,6 +144,60 @@ def test_what_a_person_found_out_is_read_as_what_the_function_returns(
             assert code_of(lambda: guarded(2)) == "result_unreadable"
         else:
             assert guarded(2) == "who knows"
+
+
+@pytest.mark.promise("D4", "D6")
+def test_what_a_person_found_out_is_had_in_a_session_of_many_requests_too(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def lost(number: int) -> int:
+        """Lose the connection of the first call."""
+        asked.append(number)
+        if number == 0:
+            raise ConnectionResetError
+        return number
+
+    with opened(tmp_path) as placet:
+        guarded = placet.guard(session="s", approval=lambda given: given["number"] != 0)(lost)
+        (settlement,) = required(lambda: guarded(0)).requests
+        placet.settle_sync(settlement, by="ana", happened=True, detail="0")
+        for number in range(1, 102):
+            (request,) = required(partial(guarded, number)).requests
+            placet.decide_sync(request, "reject", by="ana", reason="no")
+            with pytest.raises(ActionRefused):
+                guarded(number)
+        assert guarded(0) == 0
+        assert asked == [0]
+
+
+@pytest.mark.promise("G5")
+def test_what_the_model_is_told_of_an_edit_or_a_failure_is_not_taken_for_the_result(
+    tmp_path: Path,
+) -> None:
+    preface = wording.edited("ana", "number: 2 -> 1", "")
+
+    def odd(number: int) -> str:
+        """Return what sounds like the record's own words, or raise."""
+        if number == 9:
+            raise LookupError("no such order")
+        return f"{preface}{wording.settled_done('ana', str(number))}"
+
+    with opened(tmp_path) as placet:
+        guarded = placet.guard(session="s")(odd)
+
+        def edit(given: int, edited: int) -> None:
+            (request,) = required(partial(guarded, given)).requests
+            placet.decide_sync(request, "edit", by="ana", arguments={"number": edited})
+
+        edit(2, 1)
+        for _ in range(2):
+            with pytest.warns(EditedWarning):
+                assert guarded(2) == odd(1)
+        edit(3, 9)
+        with pytest.raises(LookupError):
+            guarded(3)
+        with pytest.raises(ActionRefused, match="LookupError: no such order"):
+            guarded(3)
 
 
 def test_a_function_whose_result_cannot_be_read_back_is_refused_when_it_is_declared(

@@ -56,7 +56,7 @@ def test_any_worker_ends_the_run_of_a_call_that_has_its_answer(tmp_path: Path, h
         (run,) = placet.runs_sync(active=True)
         assert ("resumed", run.run.id, "") in work_once(placet)
         assert list(placet.runs_sync(active=True)) == []
-        assert placet.engine.store.next_wake() is None
+        assert list(placet.engine.store.due(within=timedelta(days=365))) == []
     with opened(tmp_path, clock=clock) as placet:
         refund = refund_of(placet, tmp_path)
         assert code_of(lambda: refund("A-42", 129)) == how.replace("approved in vain", "expired")
@@ -129,6 +129,19 @@ def test_an_on_decided_that_fails_or_does_not_call_is_told_again_later(
         refund("A-42", 129)
         asyncio.run(worker_of(placet, reports).once())
         assert told == ["A-42", "A-42"]
+
+
+def test_a_guard_that_has_no_on_decided_any_more_leaves_its_calls_to_their_callers(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path) as placet:
+        refund = refund_of(placet, tmp_path, guard={"on_decided": print})
+        (request,) = required(lambda: refund("A-42", 129)).requests
+        placet.decide_sync(request, "approve", by="ana")
+    with opened(tmp_path) as placet:
+        refund = refund_of(placet, tmp_path)
+        assert news(work_once(placet)) == []
+        assert refund("A-42", 129) == "refunded 129 for A-42"
 
 
 def test_a_worker_without_the_guard_leaves_its_on_decided_to_one_that_has_it(

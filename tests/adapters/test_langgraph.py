@@ -170,6 +170,27 @@ def test_reads_go_on_while_an_effect_waits(tmp_path: Path, how: How) -> None:
         assert bench.ledger == ["refund A-42 129"]
 
 
+@EVERY_WAY
+def test_a_step_of_many_calls_is_ruled_on_call_by_call_and_not_whole_for_each(
+    tmp_path: Path, how: How
+) -> None:
+    asked: list[str] = []
+
+    def approval(arguments: Any) -> bool:
+        asked.append(arguments["order"])
+        return False
+
+    step = calls(*(("refund", {"order": f"A-{n}", "amount": n}) for n in range(10)))
+    options: Any = {"refund": {"approval": approval}}
+    tools = [pays(tmp_path / "ledger")]
+    with opened(tmp_path, script(step), tools, options=options, how=how) as bench:
+        bench.invoke(HELLO)
+        assert len(bench.ledger) == 10
+    assert set(asked) == {f"A-{n}" for n in range(10)}
+    # Once when it is proposed, and when it begins; of those that try at once, all but one again.
+    assert len(asked) <= 10 + sum(range(11))
+
+
 def test_a_node_that_runs_again_from_its_top_does_not_act_again(tmp_path: Path) -> None:
     """The node fails after its tools have acted, before LangGraph has written anything down."""
     fails = [True]

@@ -92,7 +92,14 @@ patient = Agent(name="patient", model=ScriptedModel(_patient), tools=[later])
 silent = Agent(name="silent", model=ScriptedModel([]), tools=[refund])
 broken = Agent(name="broken", model=ScriptedModel(_broken), tools=[refund])
 
-agents = [shop, risky, sly, patient, silent]
+strict = Agent(
+    name="strict",
+    model=ScriptedModel(_shop),
+    tools=[refund],
+    policy=lambda _, arguments: "deny" if arguments["amount"] == 9000 else "allow",
+)
+
+agents = [shop, risky, sly, patient, silent, strict]
 nothing = 7
 
 

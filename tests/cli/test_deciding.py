@@ -211,6 +211,17 @@ def test_a_request_of_another_session_is_not_found(place: Place) -> None:
         assert (refused.code, refused.error["code"]) == (5, "request_not_found")
 
 
+@pytest.mark.promise("G11")
+def test_a_run_of_another_session_is_not_found(place: Place) -> None:
+    run, request = place.waiting()
+
+    for command in ("resume", "cancel"):
+        refused = do(command, run, "--session", "other", "--json")
+        assert (refused.code, refused.error["code"]) == (5, "run_not_found")
+    assert place.status(request) == "waiting"
+    assert do("cancel", run, "--session", "main").code == 0
+
+
 # --- what follows ---------------------------------------------------------------------------------
 
 
@@ -250,6 +261,31 @@ def test_a_vote_can_be_taken_back_until_it_is_spent(place: Place) -> None:
 
     assert (taken_back.code, taken_back.document["status"]) == (0, "waiting")
     assert do("resume", run).code == 10
+    assert place.effects == []
+
+
+@pytest.mark.promise("G3")
+def test_a_vote_is_taken_back_from_the_action_that_was_shown(place: Place) -> None:
+    _, request = place.waiting()
+    digest = do("approve", request, "--json", by="ana").document["action_digest"]
+
+    wrong = do("withdraw", request, "--digest", "0" * 64, "--json", by="ana")
+    right = do("withdraw", request, "--digest", digest, "--json", by="ana")
+
+    assert (wrong.code, wrong.error["code"]) == (3, "digest_mismatch")
+    assert (right.code, right.document["via"]) == (0, "token")
+
+
+@pytest.mark.promise("G5")
+def test_an_edit_that_policy_denies_says_so(place: Place) -> None:
+    _, request = place.waiting("strict")
+
+    told = do("edit", request, "--set", "amount=9000", by="ana")
+    shown = do("show", request, "--json").document
+
+    assert "no new version: policy_denied" in told.out
+    assert "Denied by policy (agent:strict)" in told.out
+    assert "policy_denied): Denied by policy" in shown["ending"]
     assert place.effects == []
 
 

@@ -43,7 +43,9 @@ def names(cell: str) -> list[str]:
 def documented(command: str) -> set[str]:
     """Give the fields of a command's document: those outside of parentheses."""
     (cell,) = [row[1] for row in rows("JSON") if command in names(row[0])]
-    return set(names(re.sub(r"\([^)]*\)", "", cell.partition(": of each")[0])))
+    listed, _, beside = cell.partition(": of each")
+    beside = beside.partition("; and ")[2]
+    return set(names(re.sub(r"\([^)]*\)", "", listed + beside)))
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -150,10 +152,10 @@ def test_the_other_documents_have_the_fields_that_the_page_says(place: Place) ->
         said = documented(command) - {"--once", "happening", "id", "detail"}
         assert set(document) == said, command
     said_of_requests = {field for row in rows("A request") for field in names(row[0])}
-    assert set(approved) == said_of_requests | {"by", "via", "card"}
+    assert set(approved) == said_of_requests | {"by", "via", "code", "told", "card"}
     assert made["runs"]["runs"][-1]["run_id"] == run
     cell = next(row[1] for row in rows("JSON") if "`runs`" in row[0])
-    assert set(made["runs"]["runs"][0]) == set(names(cell)) - {"runs"}
+    assert set(made["runs"]["runs"][0]) == set(names(cell)) - {"runs", "more"}
     assert do("cancel", made["run"]["run_id"], "--json").document["stop"] == "cancelled"
 
 

@@ -43,9 +43,10 @@ def test_a_second_rejection_tells_the_reason_that_is_on_record(place: Place) -> 
 
     assert f"{request} rejected by ben: too much" in first.out
     assert same.code == 0
-    assert "already rejected by ben: too much" in same.out
+    assert f"{request} rejected by ben: too much" in same.out
     assert (other.code, other.out) == (3, "")
-    assert "Already rejected by ben: too much [already_rejected" in other.err
+    assert "ben has rejected it for another reason, which stands. [already_rejected" in other.err
+    assert f"`placet show {request}` says it" in other.err
 
 
 def test_the_last_line_of_a_decision_follows_the_run(place: Place) -> None:
@@ -239,6 +240,19 @@ def test_runs_say_for_what_they_wait_rest_and_work(place: Place) -> None:
     store.close()
     assert f"{again}  working: its process is gone; `placet resume {again}`" in do("runs").out
     assert closed not in told
+
+
+@pytest.mark.parametrize("command", ["inbox", "runs"])
+def test_a_list_says_that_there_is_more_than_it_lists(place: Place, command: str) -> None:
+    for session in ("1", "2"):
+        place.waiting(session=session)
+
+    cut, whole = do(command, "--limit", "1").out, do(command, "--limit", "2").out
+    documents = [do(command, "--limit", limit, "--json").document for limit in "12"]
+
+    assert cut.endswith("\n… and more: --limit N lists more than 1.\n")
+    assert "more" not in whole
+    assert [document["more"] for document in documents] == [True, False]
 
 
 def test_a_run_says_that_it_begins_once_it_has_begun(place: Place) -> None:

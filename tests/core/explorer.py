@@ -302,7 +302,7 @@ def _works(
                     ),
                 )
         case ExpireDue():
-            yield "expires", c.Expire(run=run.id, fence=fence)
+            yield "expires", c.Expire(run=run.id)
         case Finish(stop=stop):
             yield f"finishes {run.id}", c.FinishRun(run=run.id, fence=fence, stop=stop)
         case Wait():

@@ -310,6 +310,7 @@ def near_misses(world: World, command: c.Command) -> Iterator[NearMiss]:
             yield NearMiss("a stranger's vote", replace(command, by=SOMEBODY_ELSE))
             yield NearMiss("an agent's credential", replace(command, by=BOT))
             yield NearMiss("another session's request", replace(command, request="rq_other"))
+            yield NearMiss("another digest", replace(command, digest="0" * 64))
         case c.Begin():
             yield from _begins(world, command)
         case c.Conclude():

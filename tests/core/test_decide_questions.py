@@ -9,6 +9,7 @@ import pytest
 from placet.core import events as e
 from placet.core.card import status_of
 from placet.core.commands import CancelRun, Withdraw
+from placet.core.deciding_steps import MOST_WAITING
 from placet.core.errors import InvalidInput
 from placet.core.questions import Question, checked, question_of
 from placet.core.records import notices
@@ -230,8 +231,9 @@ def test_a_question_expires_and_cannot_be_answered_then() -> None:
 def test_a_question_counts_among_what_may_wait() -> None:
     world = World()
     world.start()
-    world.propose(question(0), sound(1), waiting_limit=1)
-    assert [world.code(index) for index in (0, 1)] == ["Asking", "interrupted"]
+    world.propose(*map(question, range(MOST_WAITING)), sound(MOST_WAITING))
+    codes = [world.code(index) for index in range(MOST_WAITING + 1)]
+    assert codes == ["Asking"] * MOST_WAITING + ["interrupted"]
 
 
 @pytest.mark.promise("G6")

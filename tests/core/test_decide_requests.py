@@ -63,6 +63,9 @@ def test_a_second_rejection_by_another_is_a_conflict() -> None:
     request = world.asked().id
     world.apply(reject(request))
     assert world.apply(reject(request)) == ()
+    assert world.apply(reject(request, reason=" too much\n")) == ()
+    assert world.refused(reject(request, reason="another")) == "already_rejected"
+    assert world.refused(reject(request, reason="")) == "already_rejected"
     assert world.refused(reject(request, BOB)) == "already_rejected"
     assert world.refused(approve(request, BOB)) == "already_rejected"
 

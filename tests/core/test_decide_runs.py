@@ -17,6 +17,7 @@ from placet.core.commands import (
     RenewLease,
     TakeLease,
 )
+from placet.core.deciding_steps import MOST_WAITING
 from placet.core.state import Executing, Resting, RunOver, Working
 from placet.core.work import CallModel, Done, Finish, Recover, wake_at
 from tests.core.build import (
@@ -243,8 +244,9 @@ def test_a_step_holds_calls_of_its_own_place_only() -> None:
 
 def test_no_more_requests_wait_than_may() -> None:
     world = started()
-    world.propose(sound(0), sound(1), sound(2), waiting_limit=2)
-    assert [world.code(index) for index in range(3)] == ["Asking", "Asking", "interrupted"]
+    world.propose(*map(sound, range(MOST_WAITING + 1)))
+    codes = [world.code(index) for index in range(MOST_WAITING + 1)]
+    assert codes == ["Asking"] * MOST_WAITING + ["interrupted"]
 
 
 @pytest.mark.promise("G6")

@@ -16,7 +16,6 @@ from placet.agent.tools import Tool
 from placet.core.card import Card
 from placet.core.commands import Names
 from placet.core.state import Session
-from placet.runtime.worker import Worker
 from placet.stores.sqlite import SqliteStore
 from placet.stores.store import Recorded
 
@@ -96,13 +95,7 @@ class Desk:
         told: list[tuple[str, str, str]] = []
 
         async def once(placet: Placet) -> None:
-            worker = Worker(
-                placet.engine,
-                drive=placet.drive_alone,
-                can_drive=placet.can_drive,
-                report=lambda *happening: told.append(happening),
-            )
-            await worker.once()
+            await placet.worker(report=lambda *happening: told.append(happening)).once()
 
         self.do(once)
         return told

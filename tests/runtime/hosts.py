@@ -116,12 +116,7 @@ class Framework:
 
 def worker_of(placet: Placet, told: Reported) -> Worker:
     """Give a worker, and where it reports to."""
-    return Worker(
-        placet.engine,
-        drive=placet.drive_alone,
-        can_drive=placet.can_drive,
-        report=lambda *happening: told.append(happening),
-    )
+    return placet.worker(report=lambda *happening: told.append(happening))
 
 
 def pays(place: Path, *, dies: bool = False, **options: Any) -> Tool:
@@ -150,6 +145,41 @@ def lines(place: Path) -> list[str]:
     """Give the lines that were written."""
     ledger = place / "ledger"
     return ledger.read_text().splitlines() if ledger.exists() else []
+
+
+class Measured(SqliteStore):
+    """Notes how many rows of transcripts, with their texts, are read."""
+
+    rows = 0
+
+    def transcript(self, *args: Any, **named: Any) -> Any:
+        found = super().transcript(*args, **named)
+        self.rows += len(found)
+        return found
+
+
+class Interrupted(SqliteStore):
+    """Lets something happen elsewhere before the read that is `left` reads away."""
+
+    left = -1
+    elsewhere: Callable[[], object]
+
+    def find_run(self, *args: Any) -> Any:
+        self._let_happen()
+        return super().find_run(*args)
+
+    def step_named(self, *args: Any, **named: Any) -> Any:
+        self._let_happen()
+        return super().step_named(*args, **named)
+
+    def session(self, *args: Any) -> Any:
+        self._let_happen()
+        return super().session(*args)
+
+    def _let_happen(self) -> None:
+        self.left -= 1
+        if self.left == -1:
+            self.elsewhere()
 
 
 class Counting(SqliteStore):

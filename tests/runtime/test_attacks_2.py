@@ -378,12 +378,7 @@ def test_what_is_due_by_the_stores_clock_is_due_though_the_wall_stepped_back(
 
 
 def worker_of(placet: Placet, told: list[tuple[str, str]]) -> Worker:
-    return Worker(
-        placet.engine,
-        drive=placet.drive_alone,
-        can_drive=placet.can_drive,
-        report=lambda happening, run, _: told.append((happening, run)),
-    )
+    return placet.worker(report=lambda happening, run, _: told.append((happening, run)))
 
 
 @pytest.mark.promise("D2")

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from placet import Agent, Placet, ScriptedModel, tool
 from placet.agent.models.scripted import call, say
 from placet.core.codec import chain_hash
-from placet.core.errors import Mistake, NotFound, Refusal
+from placet.core.errors import Mistake, ModelTrouble, NotFound, Refusal
 from placet.runtime import audit
 from placet.runtime.audit import Verified, verify
 from placet.stores.sqlite import SqliteStore
-from tests.stores.build import Clock, Session
+from tests.stores.build import ALLOW, Clock, Session
 from tests.stores.walk import Walk
 
 Tamper = Callable[[sqlite3.Connection], None]
@@ -52,6 +52,37 @@ def verified(path: Path) -> Verified:
         return verify(store, "main", "s")
     finally:
         store.close()
+
+
+def hosted(place: Path) -> Path:
+    """Make a store with a run of which a framework has named a step; give its file."""
+    path = place / "placet.db"
+    store = SqliteStore(path)
+    session = Session(store, id="s")
+    session.start(kind="hosted")
+    session.propose(ALLOW, reference="the first", place="here")
+    store.close()
+    return path
+
+
+@pytest.mark.promise("H4")
+@pytest.mark.parametrize(
+    "statement, code",
+    [
+        ("SELECT 1", ""),
+        ("DELETE FROM step_names WHERE kind = 'place'", "missing_state"),
+        ("UPDATE step_names SET name = 'another' WHERE kind = 'reference'", "missing_state"),
+        ("UPDATE step_names SET step = 7 WHERE kind = 'reference'", "changed_state"),
+    ],
+)
+def test_a_name_of_a_step_that_was_changed_is_found(
+    tmp_path: Path, statement: str, code: str
+) -> None:
+    def tamper(connection: sqlite3.Connection) -> None:
+        connection.execute(statement)
+
+    found = tampered(hosted(tmp_path), tamper)
+    assert [each.code for each in found.findings] == ([code] if code else [])
 
 
 def tampered(path: Path, tamper: Tamper) -> Verified:
@@ -220,6 +251,26 @@ def test_what_was_changed_by_hand_is_found(tmp_path: Path, name: str) -> None:
 
     assert not found.sound
     assert code in {finding.code for finding in found.findings}, found.findings
+
+
+@pytest.mark.promise("D7")
+@pytest.mark.parametrize("cause, sound", [("", True), (',"cause":"another"', False)])
+def test_a_rest_of_an_older_version_which_does_not_say_why_is_sound(
+    tmp_path: Path, cause: str, sound: bool
+) -> None:
+    path = tmp_path / "placet.db"
+    agent = Agent(name="silent", model=ScriptedModel([]))
+    with (
+        Placet(SqliteStore(path), agents=[agent], approvers=["ana"]) as placet,
+        pytest.raises(ModelTrouble),
+    ):
+        placet.run_sync("silent", "say something", session="s", run_id="run_1")
+    written = '\',"cause":"script_ended"\''
+    older = f"UPDATE runs SET value = replace(value, {written}, '{cause}')"
+    has_it = sql(f"UPDATE runs SET id = id WHERE instr(value, {written})")
+
+    assert tampered(path, has_it).sound
+    assert tampered(path, sql(older)).sound == sound
 
 
 def test_a_finding_names_the_event(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from placet.runtime import hosting
 from placet.runtime.hosting import Answered, Waiting
 from placet.stores.sqlite import SqliteStore
 from tests.runtime.desk import code_of, effect
-from tests.runtime.hosts import Framework, called, lines, pays
+from tests.runtime.hosts import Framework, Interrupted, Measured, called, lines, pays
 
 PAY = called("refund", order="A-42", amount=129)
 PAID = Answered(code="succeeded", told="refunded 129 for A-42")
@@ -78,6 +78,72 @@ def test_a_new_step_is_asked_anew_though_the_provider_uses_a_call_id_again(tmp_p
         framework.decide(request)
         assert framework.carry(second) == PAID
     assert len(lines(tmp_path)) == 2
+
+
+@pytest.mark.promise("D6")
+def test_a_step_is_proposed_and_found_again_without_reading_what_the_steps_before_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Framework(tmp_path, [get_order]) as framework:
+        framework.begin()
+        store = Measured(tmp_path / "placet.db")
+        monkeypatch.setattr(framework.placet.engine, "store", store)
+        for step in range(1, 21):
+            for _ in range(2):
+                order = called("get_order", order=str(step))
+                assert framework.propose(order, reference=f"r{step}")[0].step == step
+            framework.carry(Occurrence("r", step, 0))
+        assert store.rows == 0
+        assert asyncio.run(framework.hosting.checkpoint("s", "r")) == "at r20"
+        assert store.rows == 2
+        store.close()
+
+
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_a_step_that_several_propose_is_ruled_on_once(tmp_path: Path, is_at_once: bool) -> None:
+    asked: list[str] = []
+
+    def approval(arguments: Mapping[str, Any]) -> bool:
+        asked.append(arguments["order"])
+        return False
+
+    with Framework(tmp_path, [pays(tmp_path, approval=approval)]) as framework:
+        framework.begin()
+        step = [called("refund", order=str(n), amount=n, id=str(n)) for n in range(5)]
+
+        async def proposed() -> list[Any]:
+            makes = [
+                framework.hosting.propose("s", "r", "one", step, checkpoint="") for _ in range(5)
+            ]
+            return await asyncio.gather(*makes) if is_at_once else [await each for each in makes]
+
+        assert len(set(asyncio.run(proposed()))) == 1
+        assert asked == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.promise("G7", "D5")
+@pytest.mark.parametrize("before", range(5))
+def test_two_processes_at_one_place_of_a_course_have_one_step_however_they_meet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    with Framework(tmp_path, [get_order]) as one, Framework(tmp_path, [get_order]) as other:
+        one.begin()
+        one.carry(one.propose(called("get_order", order="1"))[0])
+        order = called("get_order", order="2")
+
+        def at_the_place(framework: Framework, reference: str) -> Occurrence:
+            propose = framework.hosting.propose
+            made = propose("s", "r", reference, [order], checkpoint="", place="here")
+            return asyncio.run(made)[0]
+
+        found: list[Occurrence] = []
+        store = Interrupted(tmp_path / "placet.db")
+        store.left, store.elsewhere = before, lambda: found.append(at_the_place(other, "b"))
+        monkeypatch.setattr(one.placet.engine, "store", store)
+        found.append(at_the_place(one, "a"))
+        store.close()
+        assert set(found) == {Occurrence("r", 2, 0)}
+        assert len(found) == 2
 
 
 # --- carrying out -----------------------------------------------------------------------------

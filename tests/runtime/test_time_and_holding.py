@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from placet import PlacetError, tool
+from placet import Placet, PlacetError, tool
 from placet.agent.models.scripted import call, calls, say
 from placet.agent.tools import Tool
 from placet.core import commands as c
 from placet.core.state import Working
 from placet.core.values import Holder
-from placet.runtime.engine import Engine
 from placet.runtime.processes import is_gone, this_process
-from placet.runtime.worker import Worker
 from tests.runtime.desk import Desk
 
 DAY = timedelta(hours=24)
@@ -41,23 +39,6 @@ def effect(done: list[str], name: str = "pay", **options: Any) -> Tool:
 
     body.__name__ = name
     return tool(**options)(body)
-
-
-def work_once(desk: Desk) -> list[tuple[str, str, str]]:
-    """Let a worker look once; give what it reports."""
-    told: list[tuple[str, str, str]] = []
-
-    async def once(placet: Any) -> None:
-        worker = Worker(
-            placet.engine,
-            drive=placet.drive_alone,
-            can_drive=placet.can_drive,
-            report=lambda *happening: told.append(happening),
-        )
-        await worker.once()
-
-    desk.do(once)
-    return told
 
 
 @pytest.mark.promise("G9")
@@ -118,10 +99,10 @@ def test_a_worker_expires_what_nobody_decided_and_tells_of_requests(tmp_path: Pa
     script = [call("pay", what="a"), say("ok")]
     with Desk(tmp_path, script, [effect(done)], clock=clock) as desk:
         (request,) = desk.start().waiting
-        assert work_once(desk) == [("notice", request, "the request is opened")]
-        assert work_once(desk) == []
+        assert desk.work_once() == [("notice", request, "the request is opened")]
+        assert desk.work_once() == []
         clock.now += DAY
-        told = work_once(desk)
+        told = desk.work_once()
         assert ("resumed", "run_1", "") in told
         assert ("notice", request, "the request is closed") in told
         assert desk.resume().stop == "final"
@@ -139,7 +120,7 @@ def test_a_worker_carries_on_what_was_decided_and_leaves_other_agents_alone(
         start = c.StartRun(run="run_9", agent="elsewhere", requester="rob", message="go")
         desk.do(lambda p: p.engine.execute("t", start))
         desk.decide(request, "approve")
-        told = work_once(desk)
+        told = desk.work_once()
         assert ("resumed", "run_1", "") in told
         assert ("no_agent", "run_9") in {(what, run) for what, run, _ in told}
         assert done == ["pay a"]
@@ -205,7 +186,7 @@ def test_a_process_seen_to_be_gone_is_taken_over_from_at_once(tmp_path: Path) ->
         start = c.StartRun(run="run_1", agent="support", requester="rob", message="go", holder=gone)
         desk.do(lambda p: p.engine.execute("s", start))
         assert isinstance(desk.state().runs["run_1"].state, Working)
-        assert ("resumed", "run_1", "") in work_once(desk), "a worker misses it at once"
+        assert ("resumed", "run_1", "") in desk.work_once(), "a worker misses it at once"
         assert desk.resume().stop == "final"
 
 
@@ -346,18 +327,12 @@ def test_a_worker_tells_its_own_tenant_alone(tmp_path: Path) -> None:
         told: list[str] = []
 
         async def once(placet: Any) -> None:
-            engine = Engine(placet.engine.store, tenant="another")
-            worker = Worker(
-                engine,
-                drive=placet.drive_alone,
-                can_drive=placet.can_drive,
-                report=lambda what, which, _: told.append(f"{what} {which}"),
-            )
-            await worker.once()
+            other = Placet(placet.engine.store, tenant="another", approvers=["ana"])
+            await other.worker(report=lambda what, which, _: told.append(f"{what} {which}")).once()
 
         desk.do(once)
         assert told == []
-        assert work_once(desk) == [("notice", request, "the request is opened")]
+        assert desk.work_once() == [("notice", request, "the request is opened")]
 
 
 @pytest.mark.promise("H3", "G10")
@@ -370,7 +345,7 @@ def test_people_are_told_again_when_an_approval_is_withdrawn(tmp_path: Path) -> 
         assert desk.do(lambda p: p.inbox()) == []
         desk.do(lambda p: p.withdraw(request, by="ana"))
         assert [row.request.id for row in desk.do(lambda p: p.inbox())] == [request]
-        notices = [kind for what, which, kind in work_once(desk) if which == request]
+        notices = [kind for what, which, kind in desk.work_once() if which == request]
         assert notices == [
             "the request is opened",
             "the request is closed",

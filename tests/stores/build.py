@@ -143,6 +143,9 @@ class Session:
         run: str = "run_1",
         step: int = 1,
         command_id: str = "",
+        entry: str | None = None,
+        reference: str = "",
+        place: str = "",
         **more: Any,
     ) -> Answer:
         """Propose a step with one call a ruling; None asks."""
@@ -154,9 +157,11 @@ class Session:
             run=run,
             step=step,
             fence=self.fence(run),
-            entry=f'{{"step": {step}}}',
+            entry=f'{{"step": {step}}}' if entry is None else entry,
             calls=calls,
             policy_version="p1",
+            reference=reference,
+            place=place,
         )
         return self.do(command, command_id=command_id)
 

@@ -39,6 +39,12 @@ from tests.stores.build import (
 FIRST = Occurrence("run_1", 1, 0)
 
 
+def next_wake(store: Store) -> datetime | None:
+    """Give when a driver should look at a run again, whichever comes first."""
+    due = store.due(within=timedelta(days=365), limit=1)
+    return due[0].wake_at if due else None
+
+
 class Place(Protocol):
     """Where the stores of one test keep their state: each that is opened sees the same."""
 
@@ -341,12 +347,12 @@ class StoreContract:
     def test_a_run_is_due_when_something_can_be_done(
         self, session: Session, store: Store, clock: Clock
     ) -> None:
-        assert store.next_wake() is None
+        assert next_wake(store) is None
         session.start()
         assert store.due() == []
-        assert store.next_wake() == START + timedelta(seconds=60)
+        assert next_wake(store) == START + timedelta(seconds=60)
         request = session.ask()
-        assert store.next_wake() == START + timedelta(hours=1)
+        assert next_wake(store) == START + timedelta(hours=1)
         clock.move(minutes=5)
         session.approve(request)
         (row,) = store.due()
@@ -357,7 +363,7 @@ class StoreContract:
         assert [each.run.id for each in store.due()] == ["run_1"]
         session.lease()
         session.do(c.CancelRun(run="run_1", by=BOB, cause="late"))
-        assert store.next_wake() is None
+        assert next_wake(store) is None
 
     def test_the_longest_due_comes_first(self, store: Store, clock: Clock) -> None:
         for number in range(3):
@@ -365,7 +371,7 @@ class StoreContract:
             clock.move(seconds=1)
         assert [each.run.id for each in store.due()] == ["run_0", "run_1", "run_2"]
         assert [each.run.id for each in store.due(limit=2)] == ["run_0", "run_1"]
-        assert store.next_wake() == START
+        assert next_wake(store) == START
 
     def test_notices_leave_once_they_are_sent(self, session: Session, store: Store) -> None:
         session.start()

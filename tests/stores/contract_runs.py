@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from placet.core import commands as c
 from placet.core.errors import Conflict, Refusal
+from placet.core.records import NameKind
 from placet.core.state import Answered, CallOver, Delegated, Plan, Spent
 from placet.core.values import Occurrence
 from placet.core.work import CallModel, ResumeHost, Wait, next_work
@@ -45,6 +48,30 @@ def kinds(store: Store, run: str = "run_1", since: int = 0) -> list[tuple[int, i
 
 class RunsContract:
     """The part of the shared suite that is about runs; `place` and others come from there."""
+
+    # --- steps that frameworks name -----------------------------------------------------------
+
+    @pytest.mark.promise("D6")
+    def test_a_step_is_found_by_each_name_that_its_framework_gave_it_first(
+        self, session: Session, store: Store
+    ) -> None:
+        session.start(kind="hosted")
+        for step, (reference, place) in enumerate([("a", "p"), ("b", "p"), ("p", "")], start=1):
+            session.propose(ALLOW, step=step, reference=reference, place=place)
+
+        def named(kind: NameKind, name: str, *, tenant: str = "main", run: str = "run_1") -> Any:
+            return store.step_named(tenant, "s1", run, kind=kind, name=name)
+
+        assert [named("reference", name) for name in ("a", "b", "p", "c", "")] == [
+            1,
+            2,
+            3,
+            None,
+            None,
+        ]
+        assert [named("place", name) for name in ("p", "a", "")] == [1, None, None]
+        assert named("reference", "a", tenant="other") is None
+        assert named("reference", "a", run="run_2") is None
 
     # --- child runs ---------------------------------------------------------------------------
 
@@ -212,7 +239,7 @@ class RunsContract:
             assert found.ended
             with pytest.raises(Refusal, match="session_ended"):
                 Session(each).start("run_2")
-        assert store.next_wake() is None
+        assert store.due(within=timedelta(days=365)) == []
         Session(other, id="s2").start("run_2")
 
     # --- hosted runs --------------------------------------------------------------------------

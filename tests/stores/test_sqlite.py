@@ -293,7 +293,6 @@ def test_processes_share_one_file(place: SqlitePlace) -> None:
         ("pending_requests", "requests_of_session"),
         ("tenant_pending", "requests_pending"),
         ("due", "runs_to_wake"),
-        ("next_wake", "runs_to_wake"),
         ("command", "events_of_command"),
     ],
 )

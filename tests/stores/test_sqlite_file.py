@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import stat
@@ -22,7 +23,7 @@ from placet.core.state import Call, No, Request, Run
 from placet.core.values import Occurrence
 from placet.stores import sqlite_opening
 from placet.stores.sqlite import SqliteStore
-from tests.stores.build import ANN, Clock, Session, intent
+from tests.stores.build import ALLOW, ANN, Clock, Session, intent
 from tests.stores.contract import code_of, unchained
 from tests.stores.places import SqlitePlace
 
@@ -287,6 +288,28 @@ def test_a_store_of_version_1_is_brought_up_to_date_with_all_that_is_in_it(
     Session(store, id="s1").start("run_9")
 
 
+@pytest.mark.promise("D7")
+def test_steps_that_frameworks_named_before_version_3_are_found_by_their_names(
+    place: SqlitePlace,
+) -> None:
+    session = Session(place.open(clock=Clock()))
+    session.start(kind="hosted")
+    for step, padding in enumerate(("", "x" * 5_000), start=1):
+        names = {"reference": f"r{step}", "place": "" if padding else "p"}
+        entry = json.dumps({**names, "checkpoint": padding})
+        session.propose(ALLOW, step=step, entry=entry)
+    place.close()
+    place.sql("DROP TABLE step_names")
+    place.sql("UPDATE meta SET value = 2 WHERE name = 'version'")
+    store = place.open(clock=Clock())
+    found = [
+        store.step_named("main", "s1", "run_1", kind="reference", name=f"r{n}") for n in (1, 2, 3)
+    ]
+    assert found == [1, 2, None]
+    assert store.step_named("main", "s1", "run_1", kind="place", name="p") == 1
+    assert store.step_named("main", "s1", "run_1", kind="place", name="") is None
+
+
 def test_stores_that_are_made_at_once_are_made_once(tmp_path: Path) -> None:
     path = tmp_path / "placet.db"
     gate = threading.Barrier(6)
@@ -311,11 +334,12 @@ def test_every_key_and_every_query_of_a_session_begins_with_the_tenant(
     place: SqlitePlace,
 ) -> None:
     place.open()
-    tables = {"sessions", "runs", "calls", "requests", "noes", "events", "payloads", "transcript"}
+    tables = {"sessions", "runs", "calls", "requests", "noes", "events", "payloads"}
+    tables |= {"transcript", "step_names"}
     for table in tables:
         columns = place.sql(f"SELECT name FROM pragma_table_info('{table}') WHERE pk = 1")
         assert columns == [("tenant",)]
-    across = {"due", "next_wake", "outbox", "delete_notice", "put_notice"}
+    across = {"due", "outbox", "delete_notice", "put_notice"}
     for name, statement in sqlite_opening.SQL.items():
         body = statement.split("WHERE", 1)
         if name not in across and statement.lstrip("-").find("FROM meta") < 0 and len(body) > 1:

@@ -15,9 +15,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from placet.core import commands as c
 from placet.core import work as w
@@ -25,8 +25,7 @@ from placet.core.canonical import digest_of, short_id
 from placet.core.errors import Closed, Conflict, InProgress, NotFound, PlacetError, Refusal
 from placet.core.state import Call, CallOver, Run, RunOver, Session
 from placet.core.values import Occurrence
-from placet.runtime.declarations import Arguments, Body
-from placet.runtime.hosting import LOOK_AGAIN, Answered, Hosting, Waiting
+from placet.runtime.hosting import LOOK_AGAIN, Answered, Entry, Hosting, Waiting
 from placet.runtime.proposing import ToolCall
 
 if TYPE_CHECKING:
@@ -50,38 +49,20 @@ _MEANWHILE = frozenset({"run_over", "run_exists"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A call as it is asked for: `arguments` is JSON, frozen as it will run."""
+    """A call as it is asked for: `arguments` is JSON, frozen as it will run.
+
+    `proposed` are the runs in which this caller has proposed it.
+    """
 
     session: str
     requester: str
     arguments: str
     names: tuple[str, ...]
+    proposed: set[str] = field(default_factory=set)
 
     def run(self, *, again: int) -> str:
         """Name the run that the call has, the first time or a later one."""
         return short_id("run", digest_of(["guard", *self.names, again]))
-
-
-class Entry:
-    """One caller's way into the body, and what came of it here."""
-
-    def __init__(self, body: Body, written: Callable[[Any], str]) -> None:
-        self._body = body
-        self._written = written
-        self.runs: set[str] = set()
-        self.text: str | None = None
-        self.value: Any = None
-        self.error: BaseException | None = None
-
-    async def body(self, arguments: Arguments, key: str) -> object:
-        """Enter the function, and write its result down as later callers will read it."""
-        try:
-            self.value = await self._body(arguments, key)
-        except BaseException as error:
-            self.error = error
-            raise
-        self.text = self._written(self.value)
-        return self.text
 
 
 class Runs:
@@ -112,13 +93,13 @@ class Runs:
                 if not is_over:
                     await self._hosting.end(asked.session, run)
                 answer = await self._answer(asked.session, call)
-                if answer is not None and (answer.code != "interrupted" or run in entry.runs):
+                if answer is not None and (answer.code != "interrupted" or run in asked.proposed):
                     return run, answer
                 again += 1
                 continue
             try:
                 at = await self._proposed(asked, state, run, call)
-                entry.runs.add(run)
+                asked.proposed.add(run)
                 found = await self._hosting.carry_out(
                     asked.session, at, body=entry.body, wanted=wanted
                 )
@@ -158,8 +139,7 @@ class Runs:
         """Give the answer of a call in a run that is over; None where it ended without one."""
         if call is None or not isinstance(call.state, CallOver):
             return None
-        told = await self._engine.payload(session, call.state.told_ref)
-        return Answered(code=call.state.code, told=told)
+        return await self._hosting.answer(session, call.state)
 
     async def _proposed(
         self, asked: Asked, state: Session | None, run: str, call: Call | None

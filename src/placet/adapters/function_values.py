@@ -1,4 +1,4 @@
-"""A guarded function's arguments as JSON, and its result as a text that is read back as it was.
+"""A guarded function's result as a text on record, which is read back as it was.
 
 One rule for results, so that who calls later gets a value equal to what the first caller got: a
 function that is annotated `-> str` has its text on record as it is; any other has its result on
@@ -8,49 +8,14 @@ JSON). Nothing here judges a call.
 
 from __future__ import annotations
 
-import inspect
 import typing
-from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 
-from placet.agent.signatures import Function, IdempotencyKey
+from placet.agent.signatures import Function
 from placet.core.errors import InvalidDeclaration
-
-
-class Parameters:
-    """What callers give a function: its parameters without the idempotency key."""
-
-    signature: inspect.Signature
-
-    def __init__(self, name: str, function: Function) -> None:
-        hints = typing.get_type_hints(function, include_extras=True)
-        signature = inspect.signature(function)
-        given = [p for p in signature.parameters.values() if hints[p.name] is not IdempotencyKey]
-        self.signature = signature.replace(parameters=given)
-        fields: dict[str, Any] = {
-            each.name: (hints[each.name], ... if each.default is each.empty else each.default)
-            for each in given
-        }
-        config = ConfigDict(extra="forbid", validate_default=True, populate_by_name=True)
-        self._model = create_model(f"{name}_call", __config__=config, **fields)
-
-    def given(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Give a call's arguments as JSON values; raises TypeError, or ValueError."""
-        bound = self.signature.bind(*args, **kwargs)
-        try:
-            model = self._model.model_validate(bound.arguments)
-        except ValidationError as error:
-            raise ValueError(_told(error)) from error
-        written: dict[str, Any] = model.model_dump(mode="json", by_alias=True, round_trip=True)
-        return written
-
-    def values(self, arguments: str) -> Mapping[str, Any]:
-        """Read frozen arguments as the function is given them."""
-        model: BaseModel = self._model.model_validate_json(arguments)
-        return {name: getattr(model, name) for name in self.signature.parameters}
 
 
 class Results:
@@ -93,10 +58,3 @@ class Results:
             if by_hand or self._is_free:
                 return self._adapter.validate_python(text)
             raise
-
-
-def _told(error: ValidationError) -> str:
-    return "; ".join(
-        f"{'.'.join(str(part) for part in problem['loc']) or 'arguments'}: {problem['msg']}"
-        for problem in error.errors(include_url=False, include_context=False)
-    )

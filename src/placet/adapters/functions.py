@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import typing
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,9 +18,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from placet.adapters.function_runs import Asked, Entry, Runs
-from placet.adapters.function_values import Parameters, Results
-from placet.agent.tools import ToolOptions, tool
+from placet.adapters.function_runs import Asked, Runs
+from placet.adapters.function_values import Results
+from placet.agent.signatures import IdempotencyKey, Signature
+from placet.agent.tools import Tool, ToolOptions, tool
 from placet.core import wording
 from placet.core.canonical import Unreadable, call_key
 from placet.core.card import changes_of
@@ -33,13 +35,12 @@ from placet.core.errors import (
     NotPermitted,
     Refusal,
 )
-from placet.core.state import Call, Settled
 from placet.guarding import EditedWarning, Terms
 from placet.portal import blocking
 from placet.runtime.authority import refuse_inside_tool
 from placet.runtime.declarations import Arguments, Declaration, Happened, InvalidArguments
 from placet.runtime.effects import described
-from placet.runtime.hosting import LOOK_AGAIN, Answered, Waiting
+from placet.runtime.hosting import LOOK_AGAIN, Answered, Entry, Waiting
 from placet.runtime.threads import in_thread
 from placet.settings import current_account
 
@@ -53,9 +54,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: How often a waiting call looks at its request though nothing in the store seems to change.
 LOOK_ANYWAY = timedelta(seconds=1)
 
-#: Stands in what a person has established, and makes it worth to look who.
-_ESTABLISHED = wording.settled_done("", "").partition(";")[0]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Done(Generic[R]):
@@ -63,6 +61,18 @@ class _Done(Generic[R]):
 
     value: R
     edit: str
+
+
+def _declaring(what: str) -> Callable[[Any, F], F]:
+    """Give the method that declares what a tool's method of this name does."""
+
+    def declare(self: GuardedFunction[Any], function: F) -> F:
+        getattr(self._tool, what)(function)
+        self._hosting.redeclare([self._declared()])
+        return function
+
+    declare.__doc__ = getattr(Tool, what).__doc__
+    return declare
 
 
 class GuardedFunction(Generic[R]):
@@ -81,10 +91,10 @@ class GuardedFunction(Generic[R]):
         self._placet = placet
         self._engine = placet.engine
         self._terms = _checked(name, terms)
-        self._parameters = Parameters(name, function)
+        self._read = Signature(name, function)
+        self.__signature__ = _called(function)
         self._results = Results(name, function)
         self._is_async = inspect.iscoroutinefunction(function)
-        self.__signature__ = self._parameters.signature
         resume = None if self._terms.on_decided is None else self._resume
         self._hosting = placet.host(name, [self._declared()], resume=resume, is_guard=True)
         self._runs = Runs(placet, self._hosting, name)
@@ -114,30 +124,11 @@ class GuardedFunction(Generic[R]):
 
     # --- what a tool may declare, too -----------------------------------------------------------
 
-    def probe(self, function: F) -> F:
-        """Declare how to find out what became of a lost attempt, as a tool does (D4)."""
-        return self._with(self._tool.probe, function)
-
-    def environment(self, function: F) -> F:
-        """Declare what it reads of the world, as a tool does (G13)."""
-        return self._with(self._tool.environment, function)
-
-    def preview(self, function: F) -> F:
-        """Declare what a call would change, as a tool does (H1)."""
-        return self._with(self._tool.preview, function)
-
-    def snapshot(self, function: F) -> F:
-        """Declare how to take down what a call is about to change, as a tool does (D8)."""
-        return self._with(self._tool.snapshot, function)
-
-    def restore(self, function: F) -> F:
-        """Declare how to bring back what a snapshot holds, as a tool does (D8)."""
-        return self._with(self._tool.restore, function)
-
-    def _with(self, declare: Callable[[F], F], function: F) -> F:
-        declare(function)
-        self._hosting.redeclare([self._declared()])
-        return function
+    probe = _declaring("probe")
+    environment = _declaring("environment")
+    preview = _declaring("preview")
+    snapshot = _declaring("snapshot")
+    restore = _declaring("restore")
 
     # --- calling ------------------------------------------------------------------------------
 
@@ -192,7 +183,29 @@ class GuardedFunction(Generic[R]):
         )
         if isinstance(found, Answered):
             return await self._outcome(asked.session, run, found, entry)
-        return _required(self.__name__, run, found)
+        return await self._required(run, found)
+
+    async def _required(self, run: str, found: Waiting) -> Refusal:
+        """Say who must act before the call can go on, and how."""
+        name = self.__name__
+        if not found.requests:
+            return InProgress(
+                "held",
+                f"{name} has not run: another action of its session goes first (G8).",
+                hint="Call it again once that one is over.",
+                run_id=run,
+                held_by=found.held_by,
+            )
+        first = (await self._engine.find_request(found.requests[0])).request
+        whose = "another action of its session goes first, and " if found.held_by else ""
+        command = wording.command_for(first.id, first.kind)
+        return ApprovalRequired(
+            f"{name} has not run: {whose}people must act.",
+            hint=f"`{command}` does; then call {name} again with the same arguments.",
+            requests=found.requests,
+            run_id=run,
+            held_by=found.held_by,
+        )
 
     async def _changed(self, until: float) -> None:
         """Wait until something was committed, or it is time to look all the same."""
@@ -206,12 +219,13 @@ class GuardedFunction(Generic[R]):
     def _asked(self, *args: Any, **kwargs: Any) -> Asked:
         """Freeze what is asked for; raises TypeError or InvalidInput, and then nothing is asked."""
         try:
-            frozen = self._declaration.validate(self._parameters.given(*args, **kwargs))
+            bound = self.__signature__.bind(*args, **kwargs)
+            frozen = self._declaration.validate(self._read.given(bound.arguments))
             key = call_key(self.__name__, frozen)
         except (InvalidArguments, Unreadable, ValueError) as error:
             raise InvalidInput("invalid_arguments", f"{self.__name__}: {error}") from error
         arguments = json.dumps(frozen, ensure_ascii=False)
-        values = self._parameters.values(arguments)
+        values = self._read.values(frozen)
         session = _named("session", self._terms.session, values)
         requester = _named("requester", self._terms.requester or current_account(), values)
         names = (self._engine.tenant, session, self.__name__, key)
@@ -221,18 +235,15 @@ class GuardedFunction(Generic[R]):
 
     async def _outcome(self, session: str, run: str, found: Answered, entry: Entry) -> _Done[R]:
         """Give the function's result, or raise what became of it instead."""
-        _, call = await self._runs.found(session, run)
-        edit, preface = await self._edit(session, call)
-        text = found.told.removeprefix(preface)
+        edit = await self._edit(session, run)
         if found.code != "succeeded":
-            if entry.error is not None and described(entry.error) in text:
+            if entry.error is not None and described(entry.error) == found.result:
                 raise entry.error
             raise ActionRefused(found.code, found.told, run_id=run)
-        if entry.text is not None and entry.text == text:
+        if entry.text is not None and entry.text == found.result:
             return _Done(value=entry.value, edit=edit)
-        by_hand = await self._said_by_a_person(session, run, text)
         try:
-            value = self._results.read(by_hand or text, by_hand=by_hand is not None)
+            value = self._results.read(found.result, by_hand=found.by_hand)
         except ValueError as error:
             raise ActionRefused(
                 "result_unreadable",
@@ -242,29 +253,16 @@ class GuardedFunction(Generic[R]):
             ) from error
         return _Done(value=value, edit=edit)
 
-    async def _edit(self, session: str, call: Call | None) -> tuple[str, str]:
-        """Say what a person changed, and how the text on record begins because of it (G5)."""
+    async def _edit(self, session: str, run: str) -> str:
+        """Say what a person changed, if one did (G5)."""
+        _, call = await self._runs.found(session, run)
         if call is None or call.edits_ref is None:
-            return "", ""
+            return ""
         changes = await self._engine.payload(session, call.edits_ref)
         found = changes_of(changes)
         changes = changes if found is None else wording.changes(found)
         told = f"{call.edited_by} changed the arguments of {self.__name__} before it ran: {changes}"
-        return f"{told} [{call.at.run}]", wording.edited(call.edited_by, changes, "")
-
-    async def _said_by_a_person(self, session: str, run: str, text: str) -> str | None:
-        """Give what a person said the result was, where one had to find it out (D4)."""
-        if _ESTABLISHED not in text:
-            return None
-        store = self._engine.store
-        rows = await self._engine.read(
-            store.requests, self._engine.tenant, session=session, pending=False
-        )
-        for row in rows:
-            settled = row.request.state
-            if row.request.at.run == run and isinstance(settled, Settled):
-                return text.removesuffix(wording.settled_done(settled.by, ""))
-        return None
+        return f"{told} [{run}]"
 
     # --- after a decision ---------------------------------------------------------------------
 
@@ -274,12 +272,21 @@ class GuardedFunction(Generic[R]):
         if tell is None:
             return
         row = await self._engine.find_run(run)
-        values = self._parameters.values(await self._hosting.checkpoint(row.session, run))
+        frozen = json.loads(await self._hosting.checkpoint(row.session, run))
+        values = self._read.values(frozen)
         with suppress(ApprovalRequired, ActionRefused):  # It has called the function: that is all.
             told = await in_thread(lambda: tell(**values), name=self.__name__)
             if inspect.isawaitable(told):
                 await told
         await self._runs.end_if_idle(row.session, run)
+
+
+def _called(function: Callable[..., Any]) -> inspect.Signature:
+    """Give the signature with which callers call a function: without the idempotency key."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    signature = inspect.signature(function)
+    given = [p for p in signature.parameters.values() if hints.get(p.name) is not IdempotencyKey]
+    return signature.replace(parameters=given)
 
 
 def _refuse_inside_tool(name: str) -> None:
@@ -293,28 +300,6 @@ def _refuse_inside_tool(name: str) -> None:
             hint="Let the tool return, and call it from the loop; or make it a tool of its own.",
             **refusal.ids,
         ) from None
-
-
-def _required(name: str, run: str, found: Waiting) -> Refusal:
-    """Say who must act before the call can go on, and how."""
-    if not found.requests:
-        return InProgress(
-            "held",
-            f"{name} has not run: another action of its session goes first (G8).",
-            hint="Call it again once that one is over.",
-            run_id=run,
-            held_by=found.held_by,
-        )
-    first = found.requests[0]
-    verb = "settle" if first.startswith("st_") else "approve"
-    whose = "another action of its session goes first, and " if found.held_by else ""
-    return ApprovalRequired(
-        f"{name} has not run: {whose}people must act.",
-        hint=f"`placet {verb} {first}` does; then call {name} again with the same arguments.",
-        requests=found.requests,
-        run_id=run,
-        held_by=found.held_by,
-    )
 
 
 def _named(what: str, given: str | Callable[..., str], values: Mapping[str, Any]) -> str:

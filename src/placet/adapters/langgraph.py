@@ -32,12 +32,11 @@ from placet.adapters.langgraph_tools import (
     text_of_answer,
 )
 from placet.agent.tools import Tool, ToolOptions
-from placet.core.errors import Closed, Conflict, InvalidDeclaration, InvalidSetting, NotFound
-from placet.core.state import RunOver
+from placet.core.errors import Closed, Conflict, InvalidDeclaration, InvalidSetting
 from placet.core.values import CallCode, Occurrence
 from placet.portal import blocking
 from placet.runtime.declarations import Arguments
-from placet.runtime.hosting import Answered
+from placet.runtime.hosting import Answered, Entry
 from placet.runtime.threads import in_thread
 from placet.settings import current_account
 
@@ -55,11 +54,8 @@ __all__ = ["LangGraphGate", "idempotency_key"]
 #: What the model is told of an effect whose body asks people by itself.
 INTERRUPTED = "It interrupted itself in its body, which only a tool with reads_only may."
 
-#: A run that ended so makes room for another one to the same message: LangGraph went back to it.
-_MAKES_ROOM = frozenset({"final", "superseded"})
-
-#: How many runs to one message are looked at, the newest being the one that goes on.
-MOST_RUNS = 100
+#: Conflicts that say that the call is not the one that was proposed in its place.
+_OTHER_CALLS = frozenset({"call_changed", "call_ids_repeated"})
 
 
 class LangGraphGate:
@@ -104,14 +100,12 @@ class LangGraphGate:
         declared = [declaration_of(each, named.get(found.name)) for each, found in given]
         self.tools = tuple(found for _, found in given)
         self._ours = {found.name for each, found in given if isinstance(each, Tool)}
-        self._engine = placet.engine
         self._agent = agent
         self._session = session
         self._requester = requester or current_account()
         self._messages_key = messages_key
-        self._threads = Threads(placet.engine)
-        self._hosting = placet.host(agent, declared, resume=self._threads.resume)
-        self._threads.hosting = self._hosting
+        self._threads = Threads(placet, agent, declared)
+        self._hosting = self._threads.hosting
         self._nodes: dict[object, _Node] = {}
 
     def tool_node(self, *, name: str = "tools", tags: list[str] | None = None) -> ToolNode:
@@ -151,15 +145,11 @@ class LangGraphGate:
         from langgraph.types import interrupt
 
         name = request.tool_call["name"]
-        entry = _Entry(request, lambda call: in_thread(lambda: execute(call), name=name))
-        step = self._step(request)
-        if isinstance(step, Answered):
-            return entry.message(step)
-        course = self._threads.course(step.point)
+        entry = _entry(request, lambda call: in_thread(lambda: execute(call), name=name))
         while True:
-            found = self._carried_out_sync(step, course, entry)
+            found = self._carried_out_sync(request, entry, is_synchronous=True)
             if isinstance(found, Answered):
-                return entry.message(found)
+                return _message(request, entry, found)
             interrupt(found)
 
     async def awrap_tool_call(
@@ -168,35 +158,26 @@ class LangGraphGate:
         """Take one call of a ToolNode through the gate under asyncio; LangGraph calls this."""
         from langgraph.types import interrupt
 
-        entry = _Entry(request, execute)
-        step = self._step(request)
-        if isinstance(step, Answered):
-            return entry.message(step)
+        entry = _entry(request, execute)
         with self._node(request) as node:
-            with node.at_work():
-                course = await self._threads.acourse(step.point)
             while True:
                 with node.at_work():
-                    found = await self._carried_out(step, course, entry)
+                    found = await self._carried_out(request, entry, is_synchronous=False)
                 if isinstance(found, Answered):
-                    return entry.message(found)
+                    return _message(request, entry, found)
                 await node.at_rest.wait()
                 interrupt(found)
 
-    def _step(self, request: ToolCallRequest) -> Step | Answered:
-        try:
-            return step_of(request, messages_key=self._messages_key, session=self._session)
-        except Conflict as changed:
-            return _not_run(changed)
-
     async def _carried_out(
-        self, step: Step, course: str, entry: _Entry
+        self, request: ToolCallRequest, entry: Entry, *, is_synchronous: bool
     ) -> Answered | dict[str, Any]:
         """Take the call to its result, or say, as an interrupt's value, what it waits for."""
         try:
-            at = await self._proposed(step, course)
+            step = step_of(request, messages_key=self._messages_key, session=self._session)
+            course = await self._threads.course(step.point, is_synchronous=is_synchronous)
+            at = (await self._proposed(step, course))[step.index]
         except (Closed, Conflict) as refusal:
-            if isinstance(refusal, Conflict) and refusal.code != "call_changed":
+            if isinstance(refusal, Conflict) and refusal.code not in _OTHER_CALLS:
                 raise
             return _not_run(refusal)
         body = None if step.calls[step.index].name in self._ours else entry.body
@@ -205,44 +186,24 @@ class LangGraphGate:
 
     _carried_out_sync = blocking(_carried_out)
 
-    async def _proposed(self, step: Step, course: str) -> Occurrence:
+    async def _proposed(self, step: Step, course: str) -> tuple[Occurrence, ...]:
         """Propose the step whole, in the run that answers its message."""
-        for again in range(MOST_RUNS):
-            run = step.run(self._agent, again=again)
-            stop = await self._begun(step, run)
-            try:
-                occurrences = await self._hosting.propose(
-                    step.session,
-                    run,
-                    step.reference,
-                    step.calls,
-                    checkpoint=checkpoint_text(step.point),
-                    place=f"{course} {step.stands}",
-                    claim=step.claim,
-                )
-            except Closed:
-                # LangGraph has gone back to a message that was answered, and goes on otherwise.
-                if stop in _MAKES_ROOM:
-                    continue
-                raise
-            return occurrences[step.index]
-        raise Closed("run_over", "LangGraph went back to this message too often.")
-
-    async def _begun(self, step: Step, run: str) -> str | None:
-        """See that the run has begun; give why it has ended, if it has."""
-        try:
-            row = await self._engine.find_run(run)
-        except NotFound:
-            await self._hosting.begin(step.session, run, step.message, requester=self._requester)
-            return None
-        return row.run.state.stop if isinstance(row.run.state, RunOver) else None
-
-    # --- under asyncio ------------------------------------------------------------------------
+        return await self._hosting.propose_answering(
+            step.session,
+            step.message,
+            lambda again: step.run(self._agent, again=again),
+            step.reference,
+            step.calls,
+            requester=self._requester,
+            checkpoint=checkpoint_text(step.point),
+            place=f"{course} {step.stands}",
+            claim=step.claim,
+        )
 
     @contextmanager
     def _node(self, request: ToolCallRequest) -> Iterator[_Node]:
         """Give what the calls of one execution of a node share: they have their state in common."""
-        key = (id(request.state), request.runtime.execution_info)
+        key = (id(request.state), getattr(request.runtime, "execution_info", None))
         node = self._nodes.setdefault(key, _Node())
         node.calls += 1
         try:
@@ -273,18 +234,11 @@ class _Node:
                 self.at_rest.set()
 
 
-class _Entry:
-    """The way to one call's body through LangGraph's own ToolNode, and what came of it here."""
+def _entry(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]) -> Entry:
+    """Give the way to one call's body through LangGraph's own ToolNode."""
+    call = request.tool_call
 
-    def __init__(
-        self, request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
-    ) -> None:
-        self._request = request
-        self._execute = execute
-        self._live: Any = None
-        self._text = ""
-
-    async def body(self, arguments: Arguments, key: str) -> object:
+    async def entered(arguments: Arguments, key: str) -> Any:
         """Enter the tool with the frozen arguments, whatever the checkpoint says now (G4).
 
         A tool that interrupts itself is entered again, which only one that reads may be: it has no
@@ -292,34 +246,33 @@ class _Entry:
         """
         from langgraph.errors import GraphBubbleUp
 
-        call = self._request.tool_call
         frozen: Any = {**call, "args": json.loads(json.dumps(dict(arguments)))}
-        entered = key_now.set(key)
+        token = key_now.set(key)
         try:
-            live = await self._execute(self._request.override(tool_call=frozen))
+            return await execute(request.override(tool_call=frozen))
         except GraphBubbleUp as bubbled:
             if not key:
                 raise
             raise ToolSaidError(INTERRUPTED) from bubbled
         finally:
-            key_now.reset(entered)
-        self._text = text_of_answer(live, str(call["id"]))
-        self._live = live
-        return self._text
+            key_now.reset(token)
 
-    def message(self, answered: Answered) -> Any:
-        """Give LangGraph the result: the tool's own answer where it ran here and is unchanged."""
-        from langchain_core.messages import ToolMessage
+    return Entry(entered, lambda answer: text_of_answer(answer, str(call["id"])))
 
-        succeeded = answered.code == "succeeded"
-        if self._live is not None and succeeded and answered.told == self._text:
-            return self._live
-        return ToolMessage(
-            content=answered.told,
-            name=self._request.tool_call["name"],
-            tool_call_id=str(self._request.tool_call["id"]),
-            status="success" if succeeded else "error",
-        )
+
+def _message(request: ToolCallRequest, entry: Entry, answered: Answered) -> Any:
+    """Give LangGraph the result: the tool's own answer where it ran here and is unchanged."""
+    from langchain_core.messages import ToolMessage
+
+    succeeded = answered.code == "succeeded"
+    if succeeded and entry.text is not None and answered.told == entry.text:
+        return entry.value
+    return ToolMessage(
+        content=answered.told,
+        name=request.tool_call["name"],
+        tool_call_id=str(request.tool_call["id"]),
+        status="success" if succeeded else "error",
+    )
 
 
 def _not_run(refusal: Closed | Conflict) -> Answered:

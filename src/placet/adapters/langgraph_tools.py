@@ -7,13 +7,10 @@ that LangGraph injects are not the model's: they are neither shown nor digested.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
-
-from pydantic import BaseModel, Field, create_model
 
 from placet.agent.signatures import Signature
 from placet.agent.tools import Tool, ToolOptions, tool
@@ -25,9 +22,6 @@ from placet.runtime.effects import text_of
 if TYPE_CHECKING:
     from langchain_core.messages import ToolMessage
     from langchain_core.tools import BaseTool
-
-#: A tool of LangChain's, a function that becomes one, or one that `placet.tool` declared.
-AnyTool = "BaseTool | Tool | Callable[..., Any]"
 
 key_now: ContextVar[str] = ContextVar("placet_idempotency_key", default="")
 
@@ -91,7 +85,7 @@ def declaration_of(given: Any, options: ToolOptions | None) -> Declaration:
         parameters: dict[str, Any] = schema
         validate: Callable[[Arguments], dict[str, JsonValue]] = dict
     else:
-        reading = _SchemaSignature(found.name, found.get_input_schema(), schema)
+        reading = Signature.of_models(found.name, found.get_input_schema(), schema)
         parameters, validate = dict(reading.parameters), reading.validate
     return replace(
         lent,
@@ -110,31 +104,6 @@ def _nothing() -> None:
 
 async def _outside_its_graph(_arguments: Arguments, _key: str) -> NoReturn:
     raise NotDone("The tool runs inside its LangGraph graph alone.")
-
-
-class _SchemaSignature(Signature):
-    """A LangChain tool's parameters, read as the tool itself reads them."""
-
-    def __init__(self, name: str, whole: type[Any], shown: type[Any]) -> None:
-        if not issubclass(whole, BaseModel) or not issubclass(shown, BaseModel):
-            raise InvalidDeclaration(
-                "invalid_tool", f"Tool {name}: its args_schema is no model of pydantic 2."
-            )
-        injected = whole.model_fields.keys() - shown.model_fields.keys()
-        hidden: dict[str, Any] = {each: (Any, Field(None, exclude=True)) for each in injected}
-        # A subclass, so that the model's own validators are those that the tool will run.
-        self._model = create_model(name, __base__=whole, **hidden) if hidden else whole
-        self._name = name
-        self._fields = tuple(shown.model_fields)
-        self.parameters = shown.model_json_schema()
-        if '"writeOnly": true' in json.dumps(self.parameters):
-            raise InvalidDeclaration(
-                "invalid_tool", f"Tool {name}: a type that hides its value cannot be frozen."
-            )
-
-    def _read(self, arguments: Arguments) -> BaseModel:
-        model: BaseModel = self._model.model_validate(dict(arguments))
-        return model
 
 
 def text_of_answer(answer: Any, call_id: str) -> str:

@@ -23,9 +23,8 @@ from placet.agent.watching import TextArrives, Watching, WorkBegins
 from placet.core import commands as c
 from placet.core import work as w
 from placet.core.errors import ModelTrouble, PlacetError, Refusal, StaleHolder
-from placet.core.events import LEASE
 from placet.core.state import Resting, RetryDue, Run, RunOver, Session, Working
-from placet.core.values import Occurrence
+from placet.core.values import LEASE, Occurrence
 from placet.runtime.detached import Stop
 from placet.runtime.engine import Engine
 from placet.runtime.gate import LASTING_REFUSALS, Gate
@@ -188,7 +187,7 @@ class Loop:
             case w.Probe(at=at):
                 answer = await self._gate.probe(session, at, fence=fence)
             case w.ExpireDue():
-                answer = await self._engine.execute(session, c.Expire(run=run, fence=fence))
+                answer = await self._engine.execute(session, c.Expire(run=run))
             case w.Finish(stop=stop):
                 finish = c.FinishRun(run=run, fence=fence, stop=stop)
                 answer = await self._engine.execute(session, finish)

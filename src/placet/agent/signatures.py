@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from typing import Any, NewType
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
 from placet.core.canonical import JsonValue, canonical
@@ -34,7 +34,6 @@ class Signature:
 
     def __init__(self, name: str, function: Function) -> None:
         fields: dict[str, Any] = {}
-        self._name = name
         try:
             hints = typing.get_type_hints(function, include_extras=True)
             signature = inspect.signature(function)
@@ -53,15 +52,58 @@ class Signature:
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[parameter.name] = (hint, default)
         config = ConfigDict(extra="forbid", validate_default=True)
-        self._model = create_model(f"{name}_arguments", __config__=config, **fields)
-        self._fields = tuple(fields)
-        schema = self._model.model_json_schema(schema_generator=_WithoutTitles)
+        model = create_model(f"{name}_arguments", __config__=config, **fields)
+        schema = model.model_json_schema(schema_generator=_WithoutTitles)
         schema.pop("title", None)
+        self._take(name, model, tuple(fields), schema, _from_json)
+
+    @classmethod
+    def of_models(cls, name: str, whole: type[Any], shown: type[Any]) -> Signature:
+        """Give the signature of a tool that reads its own arguments through pydantic models.
+
+        `whole` is what it reads, `shown` the part that is a model's to fill in. Raises
+        InvalidDeclaration.
+        """
+        if not issubclass(whole, BaseModel) or not issubclass(shown, BaseModel):
+            raise InvalidDeclaration(
+                "invalid_tool", f"Tool {name}: its arguments are no model of pydantic 2."
+            )
+        injected = whole.model_fields.keys() - shown.model_fields.keys()
+        hidden: dict[str, Any] = {each: (Any, Field(None, exclude=True)) for each in injected}
+        # A subclass, so that the model's own validators are those that the tool will run.
+        model = create_model(name, __base__=whole, **hidden) if hidden else whole
+        made = cls.__new__(cls)
+        made._take(name, model, tuple(shown.model_fields), shown.model_json_schema(), _as_they_are)
+        return made
+
+    def _take(
+        self,
+        name: str,
+        model: type[BaseModel],
+        fields: tuple[str, ...],
+        schema: Mapping[str, Any],
+        read: Callable[[type[BaseModel], Arguments], BaseModel],
+    ) -> None:
         if '"writeOnly": true' in json.dumps(schema):  # SecretStr: frozen, it would be asterisks.
             raise InvalidDeclaration(
                 "invalid_tool", f"Tool {name}: a type that hides its value cannot be frozen."
             )
+        self._name = name
+        self._model = model
+        self._fields = fields
+        self._read_as = read
         self.parameters = schema
+
+    def given(self, values: Mapping[str, Any]) -> dict[str, JsonValue]:
+        """Give Python values, by the parameters' names, as JSON; raises InvalidArguments."""
+        fields = self._model.model_fields
+        try:
+            model = self._model.model_validate(
+                {fields[name].alias or name: value for name, value in values.items()}
+            )
+        except ValidationError as error:
+            raise InvalidArguments(_problems(error)) from error
+        return _written(model)
 
     def validate(self, arguments: Arguments) -> dict[str, JsonValue]:
         """Give the arguments as they will run: validated, defaults filled in, as JSON (G4).
@@ -73,20 +115,15 @@ class Signature:
             frozen = _written(self._read(arguments))
             again = _written(self._read(frozen))
         except ValidationError as error:
-            found = [
-                f"{'.'.join(str(part) for part in problem['loc']) or 'arguments'}: {problem['msg']}"
-                for problem in error.errors(include_url=False, include_context=False)
-            ]
-            raise InvalidArguments("; ".join(found)) from None
+            raise InvalidArguments(_problems(error)) from None
         if not _same(again, frozen):
             raise InvalidArguments("validated once more, they are other arguments.")
         return frozen
 
     def _read(self, arguments: Arguments) -> BaseModel:
-        model: BaseModel = self._model.model_validate_json(json.dumps(dict(arguments)))
-        return model
+        return self._read_as(self._model, arguments)
 
-    def _values(self, arguments: Arguments) -> dict[str, Any]:
+    def values(self, arguments: Arguments) -> dict[str, Any]:
         """Give frozen arguments as Python values; raises NotDone where they are read otherwise."""
         try:
             model = self._read(arguments)
@@ -101,7 +138,7 @@ class Signature:
         takes_key = _key_parameter(function)
 
         async def body(arguments: Arguments, key: str) -> object:
-            values = self._values(arguments)
+            values = self.values(arguments)
             if takes_key is not None:
                 values[takes_key] = key
             if inspect.iscoroutinefunction(function):
@@ -115,7 +152,7 @@ class Signature:
         """Give the function as one that reads of the world a text, which `noun` names."""
 
         def read(arguments: Arguments) -> str:
-            found = function(**self._values(arguments))
+            found = function(**self.values(arguments))
             if not isinstance(found, str):
                 raise TypeError(f"{noun} is a text, not {type(found).__name__}")
             return found
@@ -126,9 +163,25 @@ class Signature:
         """Give the function as one that brings the world back to a snapshot."""
 
         def restore(arguments: Arguments, snapshot: str) -> None:
-            function(snapshot, **self._values(arguments))
+            function(snapshot, **self.values(arguments))
 
         return restore
+
+
+def _from_json(model: type[BaseModel], arguments: Arguments) -> BaseModel:
+    return model.model_validate_json(json.dumps(dict(arguments)))
+
+
+def _as_they_are(model: type[BaseModel], arguments: Arguments) -> BaseModel:
+    return model.model_validate(dict(arguments))
+
+
+def _problems(error: ValidationError) -> str:
+    """Say in one line what is wrong with arguments."""
+    return "; ".join(
+        f"{'.'.join(str(part) for part in problem['loc']) or 'arguments'}: {problem['msg']}"
+        for problem in error.errors(include_url=False, include_context=False)
+    )
 
 
 def _key_parameter(function: Function) -> str | None:

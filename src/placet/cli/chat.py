@@ -23,8 +23,8 @@ from placet.cli.carrying import Onlooker, carried
 from placet.cli.chat_requests import Requests, Shown
 from placet.cli.identity import TOKEN, Identity, who_decides
 from placet.cli.lines import Lines, lines_of_stdin
-from placet.cli.looking import inbox_text, shown, waiting_rows
-from placet.cli.output import Exit, Given, shared, tell, tell_error
+from placet.cli.looking import inbox_text, shown
+from placet.cli.output import Exit, Given, shared, tell, tell_error, with_ways_out
 from placet.cli.progress import Family
 from placet.cli.scene import Scene, scene_of
 from placet.cli.sessions import session_here, session_option
@@ -39,10 +39,10 @@ from placet.core.errors import (
     InvalidInput,
     NotPermitted,
     PlacetError,
-    Refusal,
 )
 from placet.core.spoken import SpokenApprove, SpokenReject
 from placet.core.values import Mode
+from placet.results import inbox_of
 from placet.runtime.authority import refuse_under_mark
 from placet.runtime.engine import new_id
 
@@ -231,7 +231,7 @@ class Chat:
             case "answer":
                 self._requests.answer(said.request, said.rest)
             case "inbox":
-                rows = waiting_rows(self._placet.engine, self._session)
+                rows = inbox_of(self._placet.engine, session=self._session)
                 tell(inbox_text(rows))
             case "show":
                 tell(
@@ -277,7 +277,7 @@ class Chat:
                 ),
             )
         except (Conflict, InProgress) as refused:
-            raise _with_ways_out(refused) from refused
+            raise with_ways_out(refused, _ways_out) from refused
         if self._onlooker.begun:
             self._run, self._mode = run, None
             self._stalled = None if done else self._look().mark
@@ -365,9 +365,5 @@ def _tell_refused(error: PlacetError) -> None:
     tell_error(error.code, error.message, ids=error.ids, told=str(error), as_json=False)
 
 
-def _with_ways_out(refused: Refusal) -> Refusal:
-    """Say how one gets past a run that is not over."""
-    if refused.code not in ("run_waiting", "run_active"):
-        return refused
-    hint = "/resume goes on with that run; /supersede MESSAGE ends it, and says this instead."
-    return type(refused)(refused.code, refused.message, hint=hint, **refused.ids)
+def _ways_out(_run: str) -> str:
+    return "/resume goes on with that run; /supersede MESSAGE ends it, and says this instead."

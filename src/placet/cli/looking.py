@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import click
 
 from placet.cli.office import card_document, office, record_of, records
-from placet.cli.output import Given, limit_option, more_line, shared
+from placet.cli.output import Given, shared
 from placet.cli.standing import about
 from placet.core.card import Card, render_text
 from placet.core.display import visible
 from placet.core.state import Open
 from placet.people import People
-from placet.results import LISTED, Listed
-from placet.runtime.engine import Engine
+from placet.results import LISTED, Listed, inbox_of
 from placet.stores.store import RequestRow
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def limit_option(command: F) -> F:
+    """Give a command that lists something the option to say how much at most."""
+    return click.option(
+        "--limit",
+        default=LISTED,
+        show_default=True,
+        type=click.IntRange(min=1),
+        help="How many are listed; it is said where there are more.",
+    )(command)
+
+
+def more_line(listed: Listed[Any]) -> list[str]:
+    """Say that a list is not all there is."""
+    return [f"… and more: --limit N lists more than {len(listed)}."] if listed.more else []
 
 
 @click.command("inbox", short_help="List the requests that wait for people.")
@@ -28,15 +45,10 @@ from placet.stores.store import RequestRow
 def inbox_command(given: Given, session: str | None, limit: int) -> None:
     """List the requests that wait for people, the nearest deadline first."""
     with office(given.settings()) as people:
-        rows = waiting_rows(people.engine, session, limit=limit)
-        documents = asyncio.run(records(people.engine, rows))
+        engine = people.engine
+        rows = inbox_of(engine, session=session, limit=limit)
+        documents = asyncio.run(records(engine, rows))
     given.show({"requests": documents, "more": rows.more}, inbox_text(rows))
-
-
-def waiting_rows(engine: Engine, session: str | None, *, limit: int = LISTED) -> Listed[RequestRow]:
-    """Give the requests that wait for people, of all sessions where none is named."""
-    store, tenant = engine.store, engine.tenant
-    return Listed.of(lambda most: store.requests(tenant, session=session, limit=most), limit=limit)
 
 
 def inbox_text(rows: Listed[RequestRow]) -> str:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from placet.core import errors
-from placet.results import LISTED, Listed
 
 if TYPE_CHECKING:
     from placet.settings import Settings
@@ -95,6 +94,14 @@ class Given:
             click.echo(text)
 
 
+def with_ways_out(refused: errors.Refusal, ways: Callable[[str], str]) -> errors.Refusal:
+    """Say how one gets past a run that is not over, where that is why something is refused."""
+    if refused.code not in ("run_waiting", "run_active"):
+        return refused
+    hint = ways(refused.ids.get("run_id", ""))
+    return type(refused)(refused.code, refused.message, hint=hint, **refused.ids)
+
+
 def shared(command: F) -> F:
     """Give a command the options that every command has, and itself a `Given` first."""
 
@@ -121,22 +128,6 @@ def shared(command: F) -> F:
         help="Print one JSON document to standard output.",
     )
     return store(as_json(command))
-
-
-def limit_option(command: F) -> F:
-    """Give a command that lists something the option to say how much at most."""
-    return click.option(
-        "--limit",
-        default=LISTED,
-        show_default=True,
-        type=click.IntRange(min=1),
-        help="How many are listed; it is said where there are more.",
-    )(command)
-
-
-def more_line(listed: Listed[Any]) -> list[str]:
-    """Say that a list is not all there is."""
-    return [f"… and more: --limit N lists more than {len(listed)}."] if listed.more else []
 
 
 def tell(text: str) -> None:

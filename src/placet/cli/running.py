@@ -11,13 +11,13 @@ import click
 
 from placet.cli.apps import app_option, opened, the_agent
 from placet.cli.live import LiveText
-from placet.cli.output import Exit, Given, shared, tell
+from placet.cli.output import Exit, Given, shared, tell, with_ways_out
 from placet.cli.progress import Family, Progress
 from placet.cli.sessions import mode_option, session_here, session_option
 from placet.cli.standing import standing_of, unsettled_lines
 from placet.core.commands import Names
 from placet.core.display import visible
-from placet.core.errors import Conflict, InProgress, ModelTrouble, Refusal
+from placet.core.errors import Conflict, InProgress, ModelTrouble
 from placet.core.values import Mode
 from placet.runtime.authority import refuse_under_mark
 from placet.runtime.engine import new_id
@@ -73,7 +73,7 @@ def run_command(
                 tell(f"`placet resume {run_id}` goes on with the run.")
             raise
         except (Conflict, InProgress) as refused:
-            raise _with_ways_out(refused, place) from refused
+            raise with_ways_out(refused, lambda run: _ways_out(run, place)) from refused
         except ModelTrouble as trouble:
             raise _resumable(trouble, run_id) from trouble
         finally:
@@ -121,18 +121,13 @@ def _resumable(trouble: ModelTrouble, run_id: str) -> ModelTrouble:
     )
 
 
-def _with_ways_out(refused: Refusal, session: str) -> Refusal:
-    """Say by which commands one gets past a run that is not over."""
-    if refused.code not in ("run_waiting", "run_active"):
-        return refused
-    run = refused.ids.get("run_id", "")
+def _ways_out(run: str, session: str) -> str:
     where = f"--session {shlex.quote(session)}"
-    hint = (
+    return (
         f"`placet inbox {where}` lists what it waits for, `placet resume {run}` goes on with it,"
         f" `placet cancel {run}` ends it; `placet run --supersede` begins in its place, and"
         " `--session` with another name beside it."
     )
-    return type(refused)(refused.code, refused.message, hint=hint, **refused.ids)
 
 
 def _show_result(given: Given, placet: Placet, result: RunResult, text: LiveText | None) -> int:
@@ -141,7 +136,7 @@ def _show_result(given: Given, placet: Placet, result: RunResult, text: LiveText
     An answer that was seen as it came is not printed again.
     """
     state = asyncio.run(placet.engine.session(result.session, Names(runs=(result.run_id,))))
-    standing = standing_of(state, state.runs[result.run_id], placet.engine.store)
+    standing = standing_of(state, state.runs[result.run_id])
     document = {
         "run_id": result.run_id,
         "session": result.session,

@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
-from placet.cli.office import existing_store, office
-from placet.cli.output import Given, limit_option, more_line, shared
+from placet.cli.looking import limit_option, more_line
+from placet.cli.office import office
+from placet.cli.output import Given, shared
 from placet.cli.standing import Standing, standing_of, unsettled_lines, ways_of
 from placet.core.commands import Names
 from placet.core.display import visible
 from placet.core.state import RunOver
-from placet.results import Listed
+from placet.results import runs_of
 from placet.runtime.authority import refuse_under_mark
 from placet.runtime.files import instant
 from placet.settings import current_account
@@ -28,16 +29,10 @@ from placet.stores.store import RunRow, Store
 @click.pass_obj
 def runs_command(given: Given, session: str | None, active: bool, limit: int) -> None:
     """List the runs, the newest first."""
-    settings = given.settings()
-    store = existing_store(settings)
-    try:
-        rows = Listed.of(
-            lambda most: store.runs(settings.tenant, session=session, active=active, limit=most),
-            limit=limit,
-        )
-        found = [(row, standing_in(store, row)) for row in rows]
-    finally:
-        store.close()
+    with office(given.settings()) as people:
+        engine = people.engine
+        rows = runs_of(engine, session=session, active=active, limit=limit)
+        found = [(row, standing_in(engine.store, row)) for row in rows]
     lines = [*(_line(row, standing) for row, standing in found), *more_line(rows)]
     documents = [run_document(row, standing) for row, standing in found]
     document = {"runs": documents, "more": rows.more}
@@ -48,7 +43,7 @@ def standing_in(store: Store, row: RunRow) -> Standing:
     """Say where a run stands, from the store."""
     state = store.session(row.tenant, row.session, Names(runs=(row.run.id,)))
     assert state is not None, "a run is in a session"
-    return standing_of(state, state.runs[row.run.id], store)
+    return standing_of(state, state.runs[row.run.id])
 
 
 def _line(row: RunRow, standing: Standing) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from placet.core.errors import InvalidInput
-from placet.core.spoken import Malformed, SpokenApprove, SpokenReject, spoken
+from placet.core.spoken import Malformed, SpokenApprove, SpokenReject, first_word, spoken
 
 #: The commands: how each is said, and what it does.
 FORMS = {
@@ -45,7 +45,7 @@ def parsed(line: str) -> SpokenApprove | SpokenReject | Slash | None:
         raise InvalidInput("malformed_command", f"Nothing was decided. {said.hint}")
     if said is not None or not text.startswith("/"):
         return said
-    word, rest = _first_word(text)
+    word, rest = first_word(text)
     name = word.removeprefix("/")
     if name not in FORMS:
         raise InvalidInput(
@@ -55,15 +55,10 @@ def parsed(line: str) -> SpokenApprove | SpokenReject | Slash | None:
         )
     form = FORMS[name][0]
     wants = form.split()[1:]
-    request, rest = _first_word(rest) if "ID" in wants else ("", rest)
+    request, rest = first_word(rest) if "ID" in wants else ("", rest)
     if len(wants) != bool(request) + bool(rest):
         raise InvalidInput("malformed_command", f"Nothing was done. Say exactly `{form}`.")
     return Slash(name=name, request=request, rest=rest)
-
-
-def _first_word(text: str) -> tuple[str, str]:
-    word, *rest = text.split(None, 1) or [""]
-    return word, "".join(rest).strip()
 
 
 def help_text() -> str:

@@ -5,7 +5,6 @@ It tells of the stored state alone, so that no line promises what that state doe
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -33,13 +32,11 @@ from placet.core.state import (
     Working,
 )
 from placet.core.values import RequestKind, idempotency_key
+from placet.core.wording import command_for
 from placet.core.work import Wait, next_work
 from placet.people import People
 from placet.runtime.processes import is_gone
-from placet.stores.store import RequestRow, Store
-
-#: The event that says why a run rests.
-_RELEASED = "LeaseReleased"
+from placet.stores.store import RequestRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +52,12 @@ class Standing:
     unsettled: tuple[str, ...] = ()
 
 
-def standing_of(state: Session, run: Run, store: Store | None = None) -> Standing:
-    """Say where a run stands. With a store, the cause of a rest is read from its record."""
+def standing_of(state: Session, run: Run) -> Standing:
+    """Say where a run stands."""
     unsettled = open_settlements(state, run.id)
     word, detail, waiting = _standing(state, run)
-    if word == "resting" and store is not None and (cause := _cause_of_rest(store, state, run)):
-        detail = f"{detail}, because of {visible(cause)}"
+    if word == "resting" and isinstance(run.state, Resting) and run.state.not_before is not None:
+        detail += f", because of {visible(run.state.cause)}" if run.state.cause else ""
     return Standing(word=word, detail=detail, waiting=waiting, unsettled=unsettled)
 
 
@@ -126,19 +123,6 @@ def _resting(
     return "resting", goes_on, ()
 
 
-def _cause_of_rest(store: Store, state: Session, run: Run) -> str:
-    """Find why a run that was left until later rests; the state itself does not hold it."""
-    if getattr(run.state, "not_before", None) is None:
-        return ""
-    cause = ""
-    for event in store.events(state.tenant, state.id):
-        if event.kind == _RELEASED:
-            body = json.loads(event.body)
-            if body.get("run") == run.id:
-                cause = str(body.get("cause") or "")
-    return cause
-
-
 # --- requests ---------------------------------------------------------------------------------
 
 
@@ -185,11 +169,10 @@ async def _question(people: People, row: RequestRow) -> dict[str, Any] | None:
 
 def _answers(request: str, kind: RequestKind) -> list[str]:
     if kind == "question":
-        return [f"placet answer {request} TEXT", f"placet reject {request} --reason WHY"]
+        return [f"{command_for(request, kind)} TEXT", f"placet reject {request} --reason WHY"]
     return [
-        f"placet settle {request} --happened RESULT",
-        f"placet settle {request} --did-not-happen",
-        f"placet settle {request} --abandon",
+        f"{command_for(request, kind)} {finding}"
+        for finding in ("--happened RESULT", "--did-not-happen", "--abandon")
     ]
 
 

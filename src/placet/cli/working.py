@@ -14,14 +14,14 @@ from placet.cli.apps import app_option, opened
 from placet.cli.output import Given, shared, tell
 from placet.cli.progress import Family, Progress
 from placet.core.card import status_of
+from placet.core.commands import Names
 from placet.core.display import visible
+from placet.results import stands
 from placet.runtime.authority import refuse_under_mark
 
 if TYPE_CHECKING:
     from placet.client import Placet
-    from placet.results import RunResult
     from placet.runtime.worker import Happening
-    from placet.stores.store import RunRow
 
 
 @click.command("worker", short_help="Carry on every run whose time has come.")
@@ -43,18 +43,10 @@ class Telling:
     """Tells what a worker reports, with what became of each run and request."""
 
     def __init__(self, placet: Placet, *, lines: bool) -> None:
-        self._placet = placet
+        self._engine = placet.engine
         self._lines = lines
-        self._results: dict[str, RunResult] = {}
         self._said: dict[str, str] = {}
         self.carried: list[dict[str, Any]] = []
-
-    async def drive(self, row: RunRow) -> object:
-        """Carry a run on, and keep what became of it for the report that follows."""
-        progress = Progress("", Family(self._placet.engine))
-        result = await self._placet.drive_alone(row, on_event=progress.watch)
-        self._results[row.run.id] = result
-        return result
 
     def report(self, happening: Happening, subject: str, told: str) -> None:
         """Tell one thing that happened; a notice that says nothing new is left out."""
@@ -72,9 +64,12 @@ class Telling:
             tell(visible(f"{subject} {happening}{': ' if told else ''}{told}"))
 
     def _became(self, run: str) -> str:
-        result = self._results.pop(run, None)
-        if result is None:
-            return ""
+        store, tenant = self._engine.store, self._engine.tenant
+        row = store.find_run(tenant, run)
+        assert row is not None, "a run that was carried on is on record"
+        state = store.session(tenant, row.session, Names(runs=(run,)))
+        assert state is not None, "a run is in a session"
+        result = stands(state, run)
         self.carried.append(
             {"run_id": run, "stop": result.stop, "waiting": list(result.waiting)},
         )
@@ -83,17 +78,15 @@ class Telling:
         return f"ended: {result.stop}" if result.stop else "rests, and goes on later"
 
     def _notice(self, request: str) -> str:
-        engine = self._placet.engine
-        row = engine.store.find_request(engine.tenant, request)
+        row = self._engine.store.find_request(self._engine.tenant, request)
         if row is None:
             return ""
         return f"{row.request.tool}, session {row.session}: {status_of(row.request)}"
 
 
 async def _work(placet: Placet, told: Telling, *, once: bool) -> int:
-    from placet.runtime.worker import Worker
-
-    worker = Worker(placet.engine, drive=told.drive, can_drive=placet.can_drive, report=told.report)
+    progress = Progress("", Family(placet.engine))
+    worker = placet.worker(report=told.report, on_event=progress.watch)
     if once:
         return await worker.once()
     stop = asyncio.Event()

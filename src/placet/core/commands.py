@@ -7,10 +7,10 @@ read under; and carries no time: the store stamps it inside its transaction (G9)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 
-from placet.core.events import LEASE
 from placet.core.proposals import Proposal as Proposal
 from placet.core.proposals import Sound as Sound
 from placet.core.proposals import Unsound as Unsound
@@ -70,7 +70,6 @@ class TakeLease:
     run: str
     holder: Holder
     gone: Holder | None = None
-    lasts: timedelta = LEASE
 
     def names(self) -> Names:
         """Name the run."""
@@ -83,7 +82,6 @@ class RenewLease:
 
     run: str
     fence: int
-    lasts: timedelta = LEASE
 
     def names(self) -> Names:
         """Name the run."""
@@ -181,7 +179,8 @@ class TakeResults:
 class Propose:
     """Take a whole step: the model's turn (`entry`) and all of its calls.
 
-    `plan` has the items of a plan, where the turn is one that makes it.
+    `plan` has the items of a plan, where the turn is one that makes it. `reference` and `place` are
+    the names by which the framework that hosts the run finds the step again.
     """
 
     run: str
@@ -192,7 +191,8 @@ class Propose:
     policy_version: str
     answer: str | None = None
     plan: tuple[str, ...] = ()
-    waiting_limit: int = 25
+    reference: str = ""
+    place: str = ""
 
     def names(self) -> Names:
         """Name the step, and every call key for the remembered noes."""
@@ -202,12 +202,16 @@ class Propose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordReads:
-    """Write down the results of a step's declared reads, which had no intent (G1)."""
+    """Write down the results of a step's declared reads, which had no intent (G1).
+
+    `raised` has, by index, what those that failed raised.
+    """
 
     run: str
     step: int
     fence: int | None
     results: tuple[tuple[int, CallCode, str], ...]
+    raised: Mapping[int, str] = field(default_factory=dict)
 
     def names(self) -> Names:
         """Name the step."""
@@ -256,17 +260,22 @@ class Begin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Succeeded:
-    """The body returned."""
+    """The body returned. `own` is its own result, where `told` says more."""
 
     told: str
+    own: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The body raised. `not_done` says that it certainly did not act."""
+    """The body raised. `not_done` says that it certainly did not act.
+
+    `own` is what it raised, where `error` says more.
+    """
 
     error: str
     not_done: bool = False
+    own: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -433,7 +442,6 @@ class Expire:
     """Close whatever is past its deadline in the session."""
 
     run: str
-    fence: int | None = None
 
     def names(self) -> Names:
         """Name the run that asks."""

@@ -46,8 +46,8 @@ MOST_LOST_RETRIES = 3
 #: How long people have to settle an unknown outcome before its run ends without them.
 SETTLEMENT_LASTS = timedelta(hours=24)
 
-#: How much longer than its time limit an attempt of a hosted run is taken to be alive.
-HOSTED_MARGIN = timedelta(seconds=30)
+#: How much longer than its time limit an attempt is taken to be alive.
+ATTEMPT_MARGIN = timedelta(seconds=30)
 
 
 def begin(so_far: Unfolding, command: c.Begin) -> None:
@@ -279,7 +279,7 @@ def _enter(so_far: Unfolding, command: c.Begin, call: Call, request: str | None)
             fence=run.fence + 1 if hosted else run.fence,
             holder=command.holder,
             surface=call.surface,
-            until=so_far.state.now + call.recovery.time_limit + HOSTED_MARGIN,
+            until=so_far.state.now + call.recovery.time_limit + ATTEMPT_MARGIN,
             request=request,
             snapshot=None if command.snapshot is None else so_far.text(command.snapshot),
         )
@@ -330,16 +330,17 @@ def conclude(so_far: Unfolding, command: c.Conclude) -> None:
             call=str(call.at),
         )
     match command.outcome:
-        case c.Succeeded(told=told):
-            so_far.end_call(call.at, "succeeded", so_far.text(told))
-        case c.Failed(error=error, not_done=not_done):
-            _failed(so_far, call, error, not_done=not_done)
+        case c.Succeeded(told=told, own=own):
+            so_far.end_call(call.at, "succeeded", so_far.text(told), own=own)
+        case c.Failed() as failed:
+            _failed(so_far, call, failed)
         case c.Unknown(cause=cause):
             _lost(so_far, call, cause)
     so_far.finish_if_idle(call.at.run)
 
 
-def _failed(so_far: Unfolding, call: Call, error: str, *, not_done: bool) -> None:
+def _failed(so_far: Unfolding, call: Call, failed: c.Failed) -> None:
+    error, not_done = failed.error, failed.not_done
     again = call.recovery.idempotent or not_done
     if again and not _stopping(so_far, call) and call.attempts <= call.recovery.retries:
         _again(so_far, call, error)
@@ -347,7 +348,7 @@ def _failed(so_far: Unfolding, call: Call, error: str, *, not_done: bool) -> Non
     # What is not idempotent was tried again only because it is known not to have acted.
     certain = not_done and (call.attempts == 1 or not call.recovery.idempotent)
     told = wording.failed(error, not_done=certain, attempts=call.attempts)
-    so_far.end_call(call.at, "tool_failed", so_far.text(told))
+    so_far.end_call(call.at, "tool_failed", so_far.text(told), own=failed.own or error)
 
 
 def _stopping(so_far: Unfolding, call: Call) -> bool:

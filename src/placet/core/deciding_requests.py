@@ -207,7 +207,7 @@ def settle(so_far: Unfolding, command: c.Settle) -> None:
         return
     if command.happened:
         told = so_far.text(wording.settled_done(by, command.detail))
-        so_far.end_call(request.at, "succeeded", told, by=by)
+        so_far.end_call(request.at, "succeeded", told, by=by, own=command.detail)
     elif command.happened is None:
         told = so_far.text(wording.settled_unknown(by, command.detail))
         so_far.end_call(request.at, "outcome_unknown", told, by=by)

@@ -7,6 +7,7 @@ from placet.core import events as e
 from placet.core.errors import Closed, Conflict, InProgress, NotPermitted
 from placet.core.state import Resting, Run, RunOver, Working
 from placet.core.unfolding import Unfolding
+from placet.core.values import LEASE
 from placet.core.work import Wait, is_awaited, next_work
 
 
@@ -87,7 +88,7 @@ def take_lease(so_far: Unfolding, command: c.TakeLease) -> None:
             run=command.run,
             holder=command.holder,
             fence=run.fence + 1,
-            until=so_far.state.now + command.lasts,
+            until=so_far.state.now + LEASE,
         )
     )
 
@@ -95,7 +96,7 @@ def take_lease(so_far: Unfolding, command: c.TakeLease) -> None:
 def renew_lease(so_far: Unfolding, command: c.RenewLease) -> None:
     """Keep the lease of a driver that is alive."""
     so_far.driven_by(command.run, command.fence)
-    until = so_far.state.now + command.lasts
+    until = so_far.state.now + LEASE
     so_far.add(e.LeaseRenewed(run=command.run, fence=command.fence, until=until))
 
 

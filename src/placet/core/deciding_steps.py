@@ -7,6 +7,7 @@ once (DESIGN.md section 4).
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 
 from placet.core import commands as c
@@ -15,7 +16,7 @@ from placet.core import wording
 from placet.core.canonical import short_id
 from placet.core.deciding_runs import active
 from placet.core.errors import Conflict, InvalidInput, Refusal
-from placet.core.state import Allowed, Run
+from placet.core.state import Allowed, Run, Session
 from placet.core.unfolding import Unfolding
 from placet.core.values import (
     FAILURES,
@@ -32,6 +33,9 @@ from placet.core.values import (
 
 #: A remembered "no" answers this many proposals; the next one stops the run (G6).
 PROPOSALS_BEFORE_LOOP = 2
+
+#: How many requests and questions wait in a session at once; a further call is not asked about.
+MOST_WAITING = 25
 
 
 def propose(so_far: Unfolding, command: c.Propose) -> None:
@@ -55,10 +59,12 @@ def propose(so_far: Unfolding, command: c.Propose) -> None:
             step=command.step,
             entry=so_far.text(command.entry),
             calls=len(command.calls),
+            reference=command.reference,
+            place=command.place,
         )
     )
     if run.stopping is not None:
-        _answer_all(so_far, command, f"the run stops ({run.stopping}).")
+        _answer_all(so_far, command, wording.stopped(run.stopping))
         so_far.finish_if_idle(run.id)
         return
     if run.kind == "driven" and _without_tools(run):
@@ -126,23 +132,33 @@ def _check_places(command: c.Propose) -> None:
 
 def _known(so_far: Unfolding, command: c.Propose) -> bool:
     """Recognise a step that was recorded before: an adapter may propose it again."""
-    before = so_far.state.step_calls(command.run, command.step)
-    if not before:
+    keys = {_at(call): call.call_key for call in command.calls}
+    return is_known(so_far.state, command.run, command.step, keys, count=len(command.calls))
+
+
+def is_known(
+    state: Session, run: str, step: int, keys: Mapping[Occurrence, str], *, count: int
+) -> bool:
+    """Say whether a step was recorded before, with calls of these `count` keys.
+
+    Raises Conflict(`call_changed`) where it was recorded with others.
+    """
+    known = {call.at: call.proposed_key or call.call_key for call in state.step_calls(run, step)}
+    if not known:
         return False
-    keys = {call.at: call.proposed_key or call.call_key for call in before}
-    if len(keys) != len(command.calls):
+    if len(known) != count:
         raise Conflict(
             "call_changed",
-            f"This step was proposed with {len(keys)} calls, not {len(command.calls)}.",
-            run_id=command.run,
+            f"This step was proposed with {len(known)} calls, not {count}.",
+            run_id=run,
         )
-    for call in command.calls:
-        if keys.get(_at(call)) != call.call_key:
+    for at, key in keys.items():
+        if known.get(at) != key:
             raise Conflict(
                 "call_changed",
                 "This occurrence was proposed with another call.",
                 hint="A step that is proposed again holds the same calls; a new step asks anew.",
-                call=str(_at(call)),
+                call=str(at),
             )
     return True
 
@@ -171,9 +187,9 @@ def _ended(call: c.Proposal, code: CallCode, told: Payload) -> e.CallEnded:
 
 
 def _classify(so_far: Unfolding, command: c.Propose, run: Run, call: c.Proposal) -> None:
-    if so_far.run(run.id).stopping is not None:
-        cause = f"the run stops ({so_far.run(run.id).stopping})."
-        so_far.add(_ended(call, "interrupted", so_far.text(wording.interrupted(cause))))
+    if (stop := so_far.run(run.id).stopping) is not None:
+        told = so_far.text(wording.interrupted(wording.stopped(stop)))
+        so_far.add(_ended(call, "interrupted", told))
     elif _remembered(so_far, run, call):
         return
     elif isinstance(call, c.Unsound):
@@ -226,7 +242,7 @@ def _rule(so_far: Unfolding, command: c.Propose, run: Run, call: c.Sound) -> Non
             if not needs.possible(run.requester):
                 told = so_far.text(wording.no_approver(nobody(needs, run.requester)))
                 so_far.add(_ended(call, "no_approver", told))
-            elif waiting >= command.waiting_limit:
+            elif waiting >= MOST_WAITING:
                 cause = f"{waiting} requests wait in this session, and no more may."
                 so_far.add(_ended(call, "interrupted", so_far.text(wording.interrupted(cause))))
             else:
@@ -344,5 +360,5 @@ def record_reads(so_far: Unfolding, command: c.RecordReads) -> None:
             raise Refusal(
                 "not_a_read", "Only a read that is allowed has no intent.", call=str(call.at)
             )
-        so_far.end_call(call.at, code, so_far.text(told))
+        so_far.end_call(call.at, code, so_far.text(told), own=command.raised.get(index))
     so_far.finish_if_idle(command.run)

@@ -146,16 +146,16 @@ def shortened(text: str, limit: int, *, keep_newlines: bool = False) -> str:
     return "".join(parts)
 
 
-def masked(value: JsonValue, *, secret_fields: Collection[str] = ()) -> JsonValue:
+def masked(value: JsonValue) -> JsonValue:
     """Give a copy of `value` in which secrets are masked as `‹secret, 24 characters›`.
 
-    A secret is any text or number at or under a key that is named in `secret_fields` (in any case
-    and with any separators) or like one of `SECRET_ENDINGS` and `SECRET_WORDS`, and any part of
-    any text, keys included, in one of `SECRET_SHAPES`. Numbers stay where the name is a plural:
-    `max_tokens` is no secret. `true`, `false`, `null` and the empty text stay. A `‹` of the text
-    itself is shown as `‹literal ‹›`, so that no text passes for a mask. `value` is as it was.
+    A secret is any text or number at or under a key that is like one of `SECRET_ENDINGS` and
+    `SECRET_WORDS`, and any part of any text, keys included, in one of `SECRET_SHAPES`. Numbers stay
+    where the name is a plural: `max_tokens` is no secret. `true`, `false`, `null` and the empty
+    text stay. A `‹` of the text itself is shown as `‹literal ‹›`, so that no text passes for a
+    mask. `value` is as it was.
     """
-    return _masked(value, names=frozenset(map(_squashed, secret_fields)))
+    return _masked(value)
 
 
 class _Unit(NamedTuple):
@@ -246,7 +246,7 @@ _UNNAMED = re.compile(r"[\W_]+|\d+$")
 _Secrecy = Literal["none", "texts", "all"]
 
 
-def _masked(value: JsonValue, *, names: frozenset[str], secrecy: _Secrecy = "none") -> JsonValue:
+def _masked(value: JsonValue, *, secrecy: _Secrecy = "none") -> JsonValue:
     match value:
         case None | bool():
             return value
@@ -255,20 +255,20 @@ def _masked(value: JsonValue, *, names: frozenset[str], secrecy: _Secrecy = "non
         case int() | float():
             return _mask(len(str(value))) if secrecy == "all" else value
         case list():
-            return [_masked(part, names=names, secrecy=secrecy) for part in value]
+            return [_masked(part, secrecy=secrecy) for part in value]
         case dict():
             copy: dict[str, JsonValue] = {}
             for key, part in value.items():
-                inner = secrecy if secrecy == "all" else _secrecy_of(key, names) or secrecy
-                copy[_free(_masked_text(key), copy)] = _masked(part, names=names, secrecy=inner)
+                inner = secrecy if secrecy == "all" else _secrecy_of(key) or secrecy
+                copy[_free(_masked_text(key), copy)] = _masked(part, secrecy=inner)
             return copy
 
 
-def _secrecy_of(key: str, names: frozenset[str]) -> _Secrecy | None:
+def _secrecy_of(key: str) -> _Secrecy | None:
     """Say what the name of a key makes secret, or None where it makes nothing so."""
     name = _squashed(key)
     word = _LAST_WORD.search(unicodedata.normalize("NFKC", key))
-    if name in names or name.endswith(SECRET_ENDINGS):
+    if name.endswith(SECRET_ENDINGS):
         return "all"
     if word is not None and word[0].lower() in SECRET_WORDS:
         return "all"

@@ -8,7 +8,7 @@ with a default, never renamed and never given another meaning.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from placet.core.values import (
     CallCode,
@@ -74,12 +74,17 @@ class LeaseReleased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecorded:
-    """A model turn was written down, before anything of it was begun."""
+    """A model turn was written down, before anything of it was begun.
+
+    `reference` and `place` are what the framework that hosts the run calls the step.
+    """
 
     run: str
     step: int
     entry: Payload
     calls: int
+    reference: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,7 +288,11 @@ class CallDelegated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallEnded:
-    """A call has its one result (G6): `told` is what the model reads, in place."""
+    """A call has its one result (G6): `told` is what the model reads, in place.
+
+    `own` is, where `told` says more, what the body itself returned or raised, or what a person
+    found out to have been its result.
+    """
 
     at: Occurrence
     tool_call_id: str
@@ -293,6 +302,7 @@ class CallEnded:
     told: Payload
     by: str = ""
     attempt: int = 0
+    own: Payload | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -396,6 +406,3 @@ Event = (
     | RunEnded
     | SessionEnded
 )
-
-#: How long a lease lasts before it must be renewed, and how often it is.
-LEASE = timedelta(seconds=60)

@@ -124,7 +124,7 @@ def _lease_renewed(state: Session, event: e.LeaseRenewed) -> Session:
 
 
 def _lease_released(state: Session, event: e.LeaseReleased) -> Session:
-    return _run(state, event.run, state=Resting(not_before=event.not_before))
+    return _run(state, event.run, state=Resting(not_before=event.not_before, cause=event.cause))
 
 
 def _step_recorded(state: Session, event: e.StepRecorded) -> Session:
@@ -268,7 +268,12 @@ def _call_ended(state: Session, event: e.CallEnded) -> Session:
     call = state.calls.get(event.at)
     if call is not None and (call.asked or isinstance(call.state, (Delegated, Unsettled))):
         state = _decided(state)
-    over = CallOver(code=event.code, told_ref=event.told.ref)
+    over = CallOver(
+        code=event.code,
+        told_ref=event.told.ref,
+        own_ref=event.own.ref if event.own else None,
+        by_hand=event.own is not None and event.by != "",
+    )
     if event.at in state.calls:
         state = _call(state, event.at, over, attempts=event.attempt)
     else:

@@ -1,6 +1,6 @@
-"""What a command's events put beside the event log: transcript entries and notices.
+"""What a command's events put beside the event log: transcript entries, step names and notices.
 
-Both are derived from the events alone, so that they commit with them (D3) and cannot say
+All are derived from the events alone, so that they commit with them (D3) and cannot say
 otherwise.
 """
 
@@ -16,6 +16,7 @@ from placet.core.values import Payload
 
 EntryKind = Literal["message", "turn", "result", "summary"]
 NoticeKind = Literal["opened", "closed"]
+NameKind = Literal["reference", "place"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,16 @@ class Notice:
     kind: NoticeKind
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepName:
+    """A name by which the framework that hosts a run finds a step of it again."""
+
+    run: str
+    kind: NameKind
+    name: str
+    step: int
+
+
 def entries(events: Iterable[e.Event]) -> tuple[Entry, ...]:
     """Give the transcript rows that a command's events add."""
     found: list[Entry] = []
@@ -70,6 +81,23 @@ def entries(events: Iterable[e.Event]) -> tuple[Entry, ...]:
                 )
             case _:
                 pass
+    return tuple(found)
+
+
+def step_names(events: Iterable[e.Event]) -> tuple[StepName, ...]:
+    """Give the names of steps that a command's events add."""
+    found: list[StepName] = []
+    for event in events:
+        if isinstance(event, e.StepRecorded):
+            names: tuple[tuple[NameKind, str], ...] = (
+                ("reference", event.reference),
+                ("place", event.place),
+            )
+            found += [
+                StepName(run=event.run, kind=kind, name=name, step=event.step)
+                for kind, name in names
+                if name
+            ]
     return tuple(found)
 
 

@@ -48,10 +48,10 @@ Spoken = SpokenApprove | SpokenReject | Malformed
 def spoken(message: str) -> Spoken | None:
     """Read the command that a message is; None: it is no command, and may go to a model."""
     text = message.strip()
-    word, rest = _first_word(text)
+    word, rest = first_word(text)
     if not _looks_like_command(text):
         return None
-    request, after = _first_word(rest)
+    request, after = first_word(rest)
     if word not in (_APPROVE, _REJECT) or not _REQUEST.fullmatch(request):
         return Malformed(hint=_FORMS)
     if word == _APPROVE:
@@ -73,7 +73,8 @@ def refuse_command(message: str) -> None:
         )
 
 
-def _first_word(text: str) -> tuple[str, str]:
+def first_word(text: str) -> tuple[str, str]:
+    """Give the first word of a text, and what follows it."""
     word, *rest = text.split(None, 1) or [""]
     return word, "".join(rest).strip()
 

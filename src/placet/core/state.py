@@ -42,9 +42,13 @@ class Working:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resting:
-    """Nobody drives the run; it is not to be woken before `not_before` where one is given."""
+    """Nobody drives the run; it is not to be woken before `not_before` where one is given.
+
+    `cause` says why its driver left it; empty where it had nothing more to do.
+    """
 
     not_before: datetime | None = None
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,10 +162,16 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOver:
-    """The call has its one result."""
+    """The call has its one result.
+
+    `own_ref` is what the body itself returned or raised, where the model was told more; `by_hand`
+    says that a person found it out.
+    """
 
     code: CallCode
     told_ref: str
+    own_ref: str | None = None
+    by_hand: bool = False
 
 
 CallState = Allowed | Asking | Delegated | Executing | RetryDue | Lost | Unsettled | CallOver

@@ -29,7 +29,15 @@ from placet.core.state import (
     Working,
     top_of,
 )
-from placet.core.values import FAILURES, REMEMBERED_NOES, CallCode, Occurrence, Payload, StopReason, payload_of
+from placet.core.values import (
+    FAILURES,
+    REMEMBERED_NOES,
+    CallCode,
+    Occurrence,
+    Payload,
+    StopReason,
+    payload_of,
+)
 
 #: How often the same call may fail in a run; the run stops with the last of them.
 MOST_FAILURES = 3
@@ -97,8 +105,9 @@ class Unfolding:
         *,
         by: str = "",
         like: Call | None = None,
+        own: str | None = None,
     ) -> None:
-        """Give a call its one result."""
+        """Give a call its one result; `own` is the body's, where `told` says more."""
         call = like or self.call(at)
         self.add(
             e.CallEnded(
@@ -110,6 +119,7 @@ class Unfolding:
                 told=told,
                 by=by,
                 attempt=call.attempts,
+                own=None if own is None else self.text(own),
             )
         )
         self.count_failure(at.run, call.call_key, code)

@@ -32,6 +32,9 @@ RequestKind = Literal["approval", "settlement", "question"]
 #: first, and then acts on the plan's items one by one.
 Mode = Literal["act", "think", "plan-act"]
 
+#: How long a lease lasts before it must be renewed (D5).
+LEASE = timedelta(seconds=60)
+
 #: Stands among the approvers of a request for whoever the run acts for.
 REQUESTER = "@requester"
 

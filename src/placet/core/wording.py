@@ -9,9 +9,22 @@ from collections.abc import Iterable, Mapping
 
 from placet.core.canonical import JsonValue
 from placet.core.state import Request
+from placet.core.values import RequestKind
 
 #: What older entry points record where a person gave no reason (G6).
 NO_REASON = "no reason given"
+
+
+_VERBS: Mapping[RequestKind, str] = {
+    "approval": "approve",
+    "settlement": "settle",
+    "question": "answer",
+}
+
+
+def command_for(request: str, kind: RequestKind) -> str:
+    """Name the command with which a person lets what waits on a request of this kind go on."""
+    return f"placet {_VERBS[kind]} {request}"
 
 
 def rejected(by: str, reason: str) -> str:

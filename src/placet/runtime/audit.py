@@ -21,12 +21,13 @@ from typing import Any
 
 from placet.core import events as e
 from placet.core.canonical import Unreadable
+from placet.core.changing import changed
 from placet.core.codec import NewerValue, UnreadableValue, chain_hash, decode_event, micros_of
 from placet.core.commands import Names
 from placet.core.errors import NotFound, Refusal, StoreTrouble
 from placet.core.evolve import evolve
-from placet.core.records import entries
-from placet.core.state import Call, No, Open, Request, Run, Session
+from placet.core.records import NameKind, entries, step_names
+from placet.core.state import Call, No, Open, Request, Resting, Run, Session
 from placet.core.values import Occurrence, Payload, action_digest, payload_of
 from placet.runtime.files import ALL
 from placet.stores.loading import base_of
@@ -99,6 +100,7 @@ class _Walk:
         self._salt = ""
         self._texts: set[str] = set()
         self._places: dict[tuple[str, int, int], tuple[str, str]] = {}
+        self._names: dict[tuple[str, NameKind, str], int] = {}
 
     def verified(self) -> Verified:
         tenant, session = self._key
@@ -165,6 +167,8 @@ class _Walk:
             place = (entry.run, entry.step, entry.index)
             kind, _ = self._places.get(place, (entry.kind, ""))
             self._places[place] = (kind, entry.payload.ref)
+        for each in step_names([event]):
+            self._names.setdefault((each.run, each.kind, each.name), each.step)
 
     def _text(self, ref: str, seq: int) -> str:
         """Fetch a text, and hold it against its reference once; empty where it cannot be had."""
@@ -206,15 +210,18 @@ class _Walk:
             if dict(state.surfaces) != dict(rebuilt.state.surfaces):
                 self._find("changed_state", "the surfaces are not what the events lead to")
             self._compare_calls(rebuilt)
-        self._compare_rows("run", rebuilt.runs, self._runs)
+        self._compare_rows("run", rebuilt.runs, lambda: self._runs(rebuilt))
         self._compare_rows("request", rebuilt.requests, self._requests)
         self._compare_pending(rebuilt)
         self._compare_transcript(rebuilt)
+        for (run, kind, name), step in self._names.items():
+            found = self._store.step_named(*self._key, run, kind=kind, name=name)
+            self._differ(f"the {kind} {name!r} of run {run}", step, found)
 
-    def _runs(self) -> dict[str, Run]:
+    def _runs(self, rebuilt: _Rebuilt) -> dict[str, Run]:
         tenant, session = self._key
         rows = self._store.runs(tenant, session=session, limit=ALL)
-        return {row.run.id: row.run for row in rows}
+        return {row.run.id: _with_cause(row.run, rebuilt.runs.get(row.run.id)) for row in rows}
 
     def _requests(self) -> dict[str, Request]:
         tenant, session = self._key
@@ -284,6 +291,15 @@ class _Walk:
             self._find("extra_state", f"{what} is there, and no event says so")
         else:
             self._find("changed_state", f"{what} is not what the events lead to")
+
+
+def _with_cause(found: Run, expected: Run | None) -> Run:
+    """Give a run with why it rests, which an older version did not write beside it (D7)."""
+    if expected is None or not isinstance(expected.state, Resting):
+        return found
+    if not isinstance(found.state, Resting) or found.state.cause:
+        return found
+    return changed(found, state=changed(found.state, cause=expected.state.cause))
 
 
 class _Rebuilt:

@@ -18,6 +18,7 @@ from placet.core import commands as c
 from placet.core import wording
 from placet.core.canonical import JsonValue, Unreadable, short_id
 from placet.core.card import changes_of
+from placet.core.deciding_steps import is_known
 from placet.core.errors import Conflict, InvalidInput, NotFound, StaleHolder, StoreTrouble
 from placet.core.events import AttemptBegun
 from placet.core.state import Call, Executing, Lost, Request
@@ -87,12 +88,15 @@ class Gate:
         answer: str | None = None,
         claim: str = "",
         plan: Sequence[str] = (),
+        reference: str = "",
+        place: str = "",
     ) -> Answer:
         """Take a whole step: freeze, rule on and, where it must be, ask about each call.
 
         `checkpoint` is what the run goes on from, written down in the same transaction; `answer`
         is the run's last text where there are no calls, `claim` what the model said of the calls,
-        `plan` what a turn that plans has planned.
+        `plan` what a turn that plans has planned; `reference` and `place` are the framework's own
+        names of the step.
         Raises Conflict(`call_changed`) where the step was proposed before with other calls.
         """
         proposals = [
@@ -110,8 +114,22 @@ class Gate:
                 policy_version=self._authority.version,
                 answer=answer,
                 plan=tuple(plan),
+                reference=reference,
+                place=place,
             ),
         )
+
+    async def knows(self, session: str, run: str, step: int, calls: Sequence[ToolCall]) -> bool:
+        """Say whether a step was proposed before, by its calls' keys alone: nothing is ruled on.
+
+        Raises Conflict(`call_changed`) where it was proposed with other calls.
+        """
+        state = await self._engine.session(session, c.Names(steps=((run, step),)))
+        keys = {
+            Occurrence(run, step, index): self._proposer.key_of(call)
+            for index, call in enumerate(calls)
+        }
+        return is_known(state, run, step, keys, count=len(calls))
 
     async def edited(
         self, session: str, request: Request, call: Call, arguments: Mapping[str, object]
@@ -217,15 +235,22 @@ class Gate:
 
         `body`, where given, is entered in place of the declared one.
         """
-        results = await asyncio.gather(*(self._read(session, at, body) for at in calls))
+        raised: dict[int, str] = {}
+        results = await asyncio.gather(*(self._read(session, at, body, raised) for at in calls))
         first = calls[0]
         return await self._engine.execute(
             session,
-            c.RecordReads(run=first.run, step=first.step, fence=fence, results=tuple(results)),
+            c.RecordReads(
+                run=first.run,
+                step=first.step,
+                fence=fence,
+                results=tuple(results),
+                raised=raised,
+            ),
         )
 
     async def _read(
-        self, session: str, at: Occurrence, body: Body | None
+        self, session: str, at: Occurrence, body: Body | None, raised: dict[int, str]
     ) -> tuple[int, CallCode, str]:
         call, stored = await self._frozen(session, at)
         tool = self._toolbox.tools.get(call.tool)
@@ -239,6 +264,7 @@ class Gate:
             case c.Succeeded(told=told):
                 return at.index, "succeeded", told
             case c.Failed(error=error):
+                raised[at.index] = error
                 return at.index, "tool_failed", wording.failed(error, not_done=True, attempts=1)
             case c.Unknown(cause=cause):
                 return at.index, "tool_failed", wording.failed(cause, not_done=True, attempts=1)
@@ -382,9 +408,10 @@ def _noted(call: Call, changes: str, outcome: Outcome) -> Outcome:
     changes = _in_words(changes)
     match outcome:
         case c.Succeeded(told=told):
-            return c.Succeeded(told=wording.edited(call.edited_by, changes, told))
+            return c.Succeeded(told=wording.edited(call.edited_by, changes, told), own=told)
         case c.Failed(error=error):
-            return replace(outcome, error=wording.edited(call.edited_by, changes, error))
+            told = wording.edited(call.edited_by, changes, error)
+            return replace(outcome, error=told, own=error)
         case c.Unknown():
             return outcome
 

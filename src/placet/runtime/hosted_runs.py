@@ -91,6 +91,11 @@ class HostedRuns:
         """Give the gate of a run's host; raises InvalidDeclaration where it is not here."""
         return self._host_of(run).hosting.gate
 
+    def _is_untold(self, run: Run) -> bool:
+        """Say whether nobody is told of a run: it was begun so, or its guard says so by now."""
+        host = self._hosts.get(_key(run))
+        return run.guard == "untold" or (host is not None and host.resume is None)
+
     def _is_here(self, run: Run) -> bool:
         return _key(run) in self._hosts
 
@@ -114,7 +119,7 @@ class HostedRuns:
         for _ in range(MOST_HOSTED_WORK):
             state = await self._engine.session(session, c.Names(runs=(run,)))
             found = state.runs[run]
-            is_untold = found.guard == "untold"
+            is_untold = self._is_untold(found)
             match w.next_work(state, run):
                 case w.ExpireDue():
                     await self._engine.execute(session, c.Expire(run=run))

@@ -13,13 +13,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Any
+from weakref import WeakValueDictionary
 
 from placet.core import commands as c
 from placet.core import work as w
 from placet.core.errors import Closed, Conflict, NotFound, Refusal
+from placet.core.records import NameKind
 from placet.core.state import (
     Allowed,
     Asking,
@@ -33,13 +35,13 @@ from placet.core.state import (
     Session,
     Unsettled,
 )
-from placet.core.values import CallCode, GuardKind, Occurrence
+from placet.core.values import CallCode, GuardKind, Holder, Occurrence, StopReason
 from placet.runtime.authority import Authority
-from placet.runtime.declarations import Body, Declaration
+from placet.runtime.declarations import Arguments, Body, Declaration
 from placet.runtime.detached import Detached
 from placet.runtime.engine import Engine
 from placet.runtime.gate import LASTING_REFUSALS, Gate
-from placet.runtime.processes import is_gone
+from placet.runtime.processes import is_gone, this_process
 from placet.runtime.proposing import Toolbox, ToolCall
 
 #: How often the outcome of an attempt that is under way elsewhere is looked for.
@@ -51,13 +53,30 @@ MOST_REFUSALS = 200
 #: How long a call waits for one that goes before it, and that nobody carries out.
 HELD_LASTS = timedelta(seconds=30)
 
+#: How many runs to one message are looked at, the newest being the one that goes on.
+MOST_RUNS = 100
+
+#: A run that ended so makes room for another one to the same message.
+_MAKES_ROOM = frozenset({"final", "superseded"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """The call has its one result: `code` says of what kind, `told` is what the model reads."""
+    """The call has its one result: `code` says of what kind, `told` is what the model reads.
+
+    `own` is what the body itself returned or raised, where `told` says more; `by_hand` says that a
+    person found it out.
+    """
 
     code: CallCode
     told: str
+    own: str | None = None
+    by_hand: bool = False
+
+    @property
+    def result(self) -> str:
+        """Give what the body itself returned or raised, as it stands on record."""
+        return self.told if self.own is None else self.own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +85,31 @@ class Waiting:
 
     requests: tuple[str, ...]
     held_by: str = ""
+
+
+class Entry:
+    """One caller's way into a body, and what came of it here.
+
+    `written` gives the text under which the body's value stands on record.
+    """
+
+    def __init__(self, body: Body, written: Callable[[Any], str]) -> None:
+        self._body = body
+        self._written = written
+        self.text: str | None = None
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    async def body(self, arguments: Arguments, key: str) -> object:
+        """Enter the body, and give what it returned as it is written down."""
+        try:
+            value = await self._body(arguments, key)
+            text = self._written(value)
+        except BaseException as error:
+            self.error = error
+            raise
+        self.value, self.text = value, text
+        return text
 
 
 class Hosting:
@@ -93,6 +137,7 @@ class Hosting:
         self._agent = agent
         self._guard = guard
         self._waited: dict[Occurrence, int] = {}
+        self._proposing: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
         self.redeclare(tools)
 
     def redeclare(self, tools: Iterable[Declaration]) -> None:
@@ -162,44 +207,120 @@ class Hosting:
         same step. `checkpoint` says, in the framework's words, where its state is. Raises
         Conflict(`call_changed`) where the step was proposed with other calls.
         """
-        names = {"reference": reference, "place": place}
-        entry = json.dumps({**names, "checkpoint": checkpoint}, ensure_ascii=False)
-        for _ in range(MOST_REFUSALS):
-            step, known = await self._step(session, run, names)
-            try:
-                await self.gate.propose(session, run, step, calls, checkpoint=entry, claim=claim)
-            except Conflict as conflict:
-                if known or conflict.code != "call_changed":
-                    raise
-                continue  # Another reference took the number meanwhile.
-            if known or await self._step(session, run, names) == (step, "reference"):
-                return tuple(Occurrence(run, step, index) for index in range(len(calls)))
+        names: dict[NameKind, str] = {"reference": reference, "place": place}
+        told = {"checkpoint": checkpoint, "process": asdict(this_process())}
+        entry = json.dumps(told, ensure_ascii=False)
+        async with self._one_at_a_time(run):
+            for _ in range(MOST_REFUSALS):
+                step, is_named = await self._step(session, run, names)
+                if is_named and await self.gate.knows(session, run, step, calls):
+                    return _occurrences(run, step, calls)
+                try:
+                    await self.gate.propose(
+                        session,
+                        run,
+                        step,
+                        calls,
+                        checkpoint=entry,
+                        claim=claim,
+                        reference=reference,
+                        place=place,
+                    )
+                except Conflict as conflict:
+                    if is_named or conflict.code != "call_changed":
+                        raise
+                    continue  # Another reference took the number meanwhile.
+                if is_named or await self._step(session, run, names) == (step, True):
+                    return _occurrences(run, step, calls)
         raise Conflict("step_out_of_order", "Other steps of the run come before.", run_id=run)
 
+    async def propose_answering(
+        self,
+        session: str,
+        message: str,
+        name: Callable[[int], str],
+        reference: str,
+        calls: Sequence[ToolCall],
+        *,
+        requester: str,
+        checkpoint: str,
+        place: str = "",
+        claim: str = "",
+    ) -> tuple[Occurrence, ...]:
+        """Propose a step in the run that answers a message, which begins where it has not yet.
+
+        `name` gives the id of the message's first run, and of those after it: a framework may go
+        back to a message whose run has ended, and go on otherwise. Raises as `propose` and `begin`.
+        """
+        for again in range(MOST_RUNS):
+            run = name(again)
+            stop = await self._begun(session, run, message, requester)
+            try:
+                return await self.propose(
+                    session, run, reference, calls, checkpoint=checkpoint, place=place, claim=claim
+                )
+            except Closed:
+                if stop not in _MAKES_ROOM:
+                    raise
+        raise Closed("run_over", "The framework went back to this message too often.")
+
+    async def _begun(
+        self, session: str, run: str, message: str, requester: str
+    ) -> StopReason | None:
+        """See that a run has begun; give why it has ended, if it has."""
+        try:
+            row = await self._engine.find_run(run)
+        except NotFound:
+            await self.begin(session, run, message, requester=requester)
+            return None
+        return row.run.state.stop if isinstance(row.run.state, RunOver) else None
+
+    def _one_at_a_time(self, run: str) -> asyncio.Lock:
+        """Let who proposes a step that another proposes now find it, and not rule on it as well."""
+        key = (id(asyncio.get_running_loop()), run)
+        return self._proposing.setdefault(key, asyncio.Lock())
+
     async def _step(
-        self, session: str, run: str, names: Mapping[str, str]
-    ) -> tuple[int, Literal["reference", "place", ""]]:
-        """Find the step that has one of these names, and say which; or the next one's number."""
-        rows = await self._engine.read(
-            self._engine.store.transcript, self._engine.tenant, session, run, since=1
-        )
-        turns = {row.step: json.loads(row.body) for row in rows if row.kind == "turn"}
-        kinds: tuple[Literal["reference", "place"], ...] = ("reference", "place")
-        for kind in kinds:
-            for step, turn in turns.items():
-                if names[kind] and turn.get(kind) == names[kind]:
-                    return step, kind
-        return max(turns, default=0) + 1, ""
+        self, session: str, run: str, names: Mapping[NameKind, str]
+    ) -> tuple[int, bool]:
+        """Find the step that has one of these names; or give the next one's number.
+
+        That is read first, so that a step which is recorded meanwhile has this number or is found.
+        """
+        store, tenant = self._engine.store, self._engine.tenant
+        row = await self._engine.find_run(run)
+        for kind, name in names.items():
+            if not name:
+                continue
+            step = await self._engine.read(
+                store.step_named, tenant, session, run, kind=kind, name=name
+            )
+            if step is not None:
+                return step, True
+        return row.run.step + 1, False
 
     async def checkpoint(self, session: str, run: str) -> str:
         """Give the checkpoint of the run's last step; raises NotFound where it has none."""
+        found: str = (await self._last_entry(session, run))["checkpoint"]
+        return found
+
+    async def proposer(self, session: str, run: str) -> Holder:
+        """Name the process that proposed the run's last step, or one that nobody can see.
+
+        Raises NotFound where it has none.
+        """
+        unseen = {"host": "another host", "boot": "", "pid": 0, "started": ""}
+        return Holder(**(await self._last_entry(session, run)).get("process", unseen))
+
+    async def _last_entry(self, session: str, run: str) -> dict[str, Any]:
+        last = (await self._engine.find_run(run)).run.step
         rows = await self._engine.read(
-            self._engine.store.transcript, self._engine.tenant, session, run, since=1
+            self._engine.store.transcript, self._engine.tenant, session, run, since=last
         )
         turns = [row for row in rows if row.kind == "turn"]
         if not turns:
             raise NotFound("no_checkpoint", "The run has no step yet.", run_id=run)
-        found: str = json.loads(turns[-1].body)["checkpoint"]
+        found: dict[str, Any] = json.loads(turns[-1].body)
         return found
 
     async def carry_out(
@@ -231,9 +352,8 @@ class Hosting:
             if call is None:
                 raise NotFound("call_not_found", "There is no such call here.", call=str(at))
             if isinstance(call.state, CallOver):
-                told = await self._engine.payload(session, call.state.told_ref)
                 self._waited.pop(at, None)
-                return Answered(code=call.state.code, told=told)
+                return await self.answer(session, call.state)
             self._waited[at] = state.seq
             if (waiting := _waits_for_people(state, call)) is not None:
                 return waiting
@@ -251,6 +371,13 @@ class Hosting:
             if by is not None and looks * LOOK_AGAIN > HELD_LASTS:
                 return Waiting(requests=(), held_by=by)
             await asyncio.sleep(LOOK_AGAIN.total_seconds())
+
+    async def answer(self, session: str, over: CallOver) -> Answered:
+        """Give the one result of a call that is over."""
+        told = await self._engine.payload(session, over.told_ref)
+        ref = over.own_ref
+        own = None if ref is None else await self._engine.payload(session, ref)
+        return Answered(code=over.code, told=told, own=own, by_hand=over.by_hand)
 
     async def _state(self, session: str, at: Occurrence) -> Session:
         return await self._engine.session(session, c.Names(steps=((at.run, at.step),)))
@@ -292,6 +419,10 @@ class Hosting:
             seen = min((seq for at, seq in self._waited.items() if at.run == run), default=None)
             taken = c.TakeResults(run=run, step=state.runs[run].step, seen=seen)
             await self._engine.execute(session, taken)
+
+
+def _occurrences(run: str, step: int, calls: Sequence[ToolCall]) -> tuple[Occurrence, ...]:
+    return tuple(Occurrence(run, step, index) for index in range(len(calls)))
 
 
 def _is_under_way(state: Session, by: str) -> bool:

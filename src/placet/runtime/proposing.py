@@ -66,8 +66,7 @@ class Proposer:
         frozen: dict[str, JsonValue] | str
         key = ""
         try:
-            frozen = parse_arguments(tool.validate(parse_arguments(call.arguments)))
-            key = call_key(call.name, frozen)
+            frozen, key = _read(tool, call)
         except Unreadable:
             frozen = call.arguments
         except InvalidArguments as error:
@@ -108,6 +107,22 @@ class Proposer:
                 preview="" if isinstance(frozen, str) else await preview_of(tool, frozen),
             ),
         )
+
+    def key_of(self, call: ToolCall) -> str:
+        """Give the call key that a proposal of this call has, without ruling on it."""
+        tool = self._toolbox.tools.get(call.name)
+        if tool is not None:
+            try:
+                return _read(tool, call)[1]
+            except (Exception, SystemExit):  # noqa: BLE001  # Fails closed: it stands for its text.
+                pass
+        return call_key(call.name, call.arguments)
+
+
+def _read(tool: Declaration, call: ToolCall) -> tuple[dict[str, JsonValue], str]:
+    """Read and validate a call's arguments, and give its key; raises what a tool's model does."""
+    frozen = parse_arguments(tool.validate(parse_arguments(call.arguments)))
+    return frozen, call_key(call.name, frozen)
 
 
 def _digestible(id_: str) -> str:

@@ -31,7 +31,6 @@ async def rule(
     *,
     approvers: tuple[str, ...],
     policies: Sequence[tuple[str, PolicyFunction]] = (),
-    lasts: timedelta = REQUEST_LASTS,
 ) -> Ruling:
     """Rule on a call; raw text as arguments means that they could not be read, and asks (G4).
 
@@ -52,7 +51,7 @@ async def rule(
                 name, reason = f"agent:{agent}", f"the policy of agent {agent} {word}"
     if reason is None:
         return Allow(rule=name)
-    return Ask(rule=name, needs=Needs(approvers=approvers), lasts=lasts, reason=reason)
+    return Ask(rule=name, needs=Needs(approvers=approvers), lasts=REQUEST_LASTS, reason=reason)
 
 
 async def _word_of(policy: PolicyFunction, tool: str, arguments: Mapping[str, JsonValue]) -> str:

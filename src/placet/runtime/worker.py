@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from placet.core.errors import InProgress, ModelTrouble, PlacetError, StoreTrouble
-from placet.core.events import LEASE
 from placet.core.state import Working
+from placet.core.values import LEASE
 from placet.runtime.effects import described
 from placet.runtime.engine import Engine
 from placet.runtime.hosted_runs import LEFT_TO_CALLER
@@ -73,11 +73,12 @@ class Worker:
             tried |= {(row.run.id, row.wake_at) for row in due}
             carried += sum(await self._carry_all(due))
 
-    async def forever(self, stop: asyncio.Event) -> None:
+    async def forever(self, stop: asyncio.Event | None = None) -> None:
         """Carry on what becomes due, until `stop` is set; what was begun then is finished first.
 
         A run that takes long keeps no other one waiting while there is room.
         """
+        stop = stop or asyncio.Event()
         seen: int | None = None
         under_way: dict[str, asyncio.Task[bool]] = {}
         while not stop.is_set():

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from placet.core.codec import NewerValue, decode, instant_of
 from placet.core.commands import Command, Names
 from placet.core.errors import NotFound, StoreTrouble
-from placet.core.records import EntryRow
+from placet.core.records import EntryRow, NameKind
 from placet.core.state import Call, Request, Run, Session
 from placet.core.values import Occurrence
 from placet.stores.loading import load_named
@@ -33,7 +33,8 @@ from placet.stores.sqlite_opening import (
     placet_errors,
     read_meta,
 )
-from placet.stores.sqlite_rows import SqliteParts, load_base, micros_or_none, text_of
+from placet.stores.sqlite_rows import SqliteParts, load_base, micros_or_none
+from placet.stores.sqlite_texts import text_of
 from placet.stores.sqlite_writer import Writer, closed
 from placet.stores.store import Answer, NoticeRow, Recorded, RequestRow, RunRow
 
@@ -139,6 +140,13 @@ class SqliteStore:
                 for step, index, kind, body in rows
             ]
 
+    def step_named(
+        self, tenant: str, session: str, run: str, *, kind: NameKind, name: str
+    ) -> int | None:
+        """Find the first step of a run that its framework gave this name; None: no such."""
+        row = self._row("step_named", tenant, session, run, kind, name)
+        return None if row is None else int(row[0])
+
     def events(self, tenant: str, session: str, *, after: int = 0) -> Iterator[Recorded]:
         """Give the event log from seq `after` + 1 on (the first event has seq 1)."""
         after = max(after, 0)
@@ -206,11 +214,6 @@ class SqliteStore:
             stamp = max(self._writer.stamp(), read_meta(reading, "stamp") or 0)
         until = stamp + within // timedelta(microseconds=1)
         return self._read(_run_row, "due", until, limit=limit)
-
-    def next_wake(self) -> datetime | None:
-        """Give the earliest `wake_at` of all runs."""
-        row = self._row("next_wake")
-        return None if row is None else micros_or_none(row[0])
 
     def outbox(self, tenant: str, *, limit: int = 100) -> Sequence[NoticeRow]:
         """Give the notices that have not left yet, the oldest first."""

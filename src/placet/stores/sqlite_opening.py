@@ -18,6 +18,7 @@ from pathlib import Path
 
 from placet.core.codec import NewerValue, UnreadableValue
 from placet.core.errors import InvalidInput, PlacetError, StoreTrouble
+from placet.stores.sqlite_texts import name_in
 
 _FILES = Path(__file__).with_name("sql") / "sqlite"
 _FILE_MODE = 0o600
@@ -242,6 +243,7 @@ def migrate(connection: sqlite3.Connection, *, after: int, until: int = VERSION)
     """Run the migrations above `after` up to `until`, inside the caller's transaction."""
     if after == 0:
         connection.execute(SQL["create_meta"])
+    connection.create_function("name_in", 2, name_in, deterministic=True)
     for number, file in MIGRATIONS.items():
         if not after < number <= until:
             continue

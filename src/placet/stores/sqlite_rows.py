@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from placet.core.codec import (
-    UnreadableValue,
     chain_hash,
     decode,
     decode_event,
@@ -25,15 +23,12 @@ from placet.core.codec import (
 )
 from placet.core.errors import Conflict
 from placet.core.events import Event
-from placet.core.records import entries, notices, payloads
+from placet.core.records import entries, notices, payloads, step_names
 from placet.core.state import Approved, Call, No, Request, Run, RunOver, Session
 from placet.core.work import wake_at
 from placet.stores.loading import Base, base_of, load_open
 from placet.stores.sqlite_opening import SQL
-
-#: From this size on a text is compressed: below, it would cost more time than it saves.
-COMPRESSED_FROM_BYTES = 1_024
-_COMPRESSION = 1
+from placet.stores.sqlite_texts import storable
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,40 +156,17 @@ def _write_events(connection: sqlite3.Connection, key: tuple[str, str], change: 
 def _write_beside(
     connection: sqlite3.Connection, key: tuple[str, str], events: tuple[Event, ...]
 ) -> None:
-    """Write the texts, transcript entries and notices that events bring."""
-    texts = [(*key, bytes.fromhex(ref), _storable(body)) for ref, body in payloads(events).items()]
+    """Write the texts, transcript entries, names of steps and notices that events bring."""
+    texts = [(*key, bytes.fromhex(ref), storable(body)) for ref, body in payloads(events).items()]
     _many(connection, "put_payload", texts)
     for entry in entries(events):
         place = (entry.run, entry.step, entry.index)
         query = "put_turn" if entry.kind == "turn" else "insert_entry"
         connection.execute(SQL[query], (*key, *place, entry.kind, bytes.fromhex(entry.payload.ref)))
+    named = [(*key, each.run, each.kind, each.name, each.step) for each in step_names(events)]
+    _many(connection, "put_step_name", named)
     told = [(*key, notice.request, notice.kind) for notice in notices(events)]
     _many(connection, "insert_notice", told)
-
-
-def _storable(body: str) -> str | bytes:
-    """Give a text as it is stored: a short one as it is, a long one compressed.
-
-    What has lone surrogates has no UTF-8, and is kept as bytes whatever its length.
-    """
-    try:
-        data = body.encode()
-    except UnicodeEncodeError:
-        data = body.encode("utf-8", "surrogatepass")
-    else:
-        if len(data) < COMPRESSED_FROM_BYTES:
-            return body
-    return zlib.compress(data, _COMPRESSION)
-
-
-def text_of(stored: str | bytes) -> str:
-    """Give back a text that `_storable` made storable."""
-    if isinstance(stored, str):
-        return stored
-    try:
-        return zlib.decompress(stored).decode("utf-8", "surrogatepass")
-    except (zlib.error, UnicodeDecodeError) as error:
-        raise UnreadableValue(f"a stored text: {error}") from error
 
 
 def _write_runs(

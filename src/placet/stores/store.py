@@ -26,7 +26,7 @@ from typing import Protocol
 
 from placet.core.commands import Command, Names
 from placet.core.events import Event
-from placet.core.records import EntryRow, NoticeKind
+from placet.core.records import EntryRow, NameKind, NoticeKind
 from placet.core.state import Call, Request, Run, Session
 from placet.core.values import Occurrence
 
@@ -116,6 +116,12 @@ class Store(Protocol):
         """Give a run's entries from step `since` on, by (step, index)."""
         ...
 
+    def step_named(
+        self, tenant: str, session: str, run: str, *, kind: NameKind, name: str
+    ) -> int | None:
+        """Find the first step of a run that its framework gave this name; None: no such."""
+        ...
+
     def find_request(self, tenant: str, request: str) -> RequestRow | None:
         """Find a request by its id."""
         ...
@@ -150,10 +156,6 @@ class Store(Protocol):
 
     def due(self, *, within: timedelta = timedelta(0), limit: int = 100) -> Sequence[RunRow]:
         """Give runs whose `wake_at` has come, or comes `within` that time, the earliest first."""
-        ...
-
-    def next_wake(self) -> datetime | None:
-        """Give the earliest `wake_at` of all runs."""
         ...
 
     def outbox(self, tenant: str, *, limit: int = 100) -> Sequence[NoticeRow]:

@@ -35,7 +35,8 @@ Script: TypeAlias = Callable[[ModelRequest], Reply] | Sequence[Reply]
 class ScriptedModel:
     """A `ModelClient` over a function of the request, or over a sequence of replies.
 
-    A sequence holds one reply for each step of a run. A function may raise `ModelTrouble` itself.
+    A sequence holds one reply for each step of a run; `say`, `call` and `calls`, which stand beside
+    it in `placet.agent.models.scripted`, make replies. A function may raise `ModelTrouble` itself.
     Calls without an id get one from their position.
     """
 

@@ -124,6 +124,11 @@ ON CONFLICT DO UPDATE SET ref = excluded.ref;
 -- Another row of a run's transcript: a second one in its place is an error (G6).
 INSERT INTO transcript (tenant, session, run, step, place, kind, ref) VALUES (?, ?, ?, ?, ?, ?, ?);
 
+-- name: put_step_name
+-- A name that a step's framework gave it; the first step of a name keeps it.
+INSERT INTO step_names (tenant, session, run, kind, name, step) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING;
+
 -- name: insert_notice
 -- Something that people are to be told.
 INSERT INTO outbox (tenant, session, request, kind) VALUES (?, ?, ?, ?);
@@ -150,6 +155,11 @@ SELECT body FROM payloads WHERE tenant = ? AND session = ? AND ref = ?;
 SELECT t.step, t.place, t.kind, p.body FROM transcript AS t
 JOIN payloads AS p ON p.tenant = t.tenant AND p.session = t.session AND p.ref = t.ref
 WHERE t.tenant = ? AND t.session = ? AND t.run = ? AND t.step >= ? ORDER BY t.step, t.place;
+
+-- name: step_named
+-- The step that has a name.
+SELECT step FROM step_names
+WHERE tenant = ? AND session = ? AND run = ? AND kind = ? AND name = ?;
 
 -- name: find_request
 -- A request of a tenant, in whatever session.
@@ -207,10 +217,6 @@ SELECT id FROM sessions WHERE tenant = ? ORDER BY id;
 -- Runs, of all tenants, that are to be looked at.
 SELECT tenant, session, value, wake_at FROM runs WHERE wake_at <= ?
 ORDER BY wake_at, rowid;
-
--- name: next_wake
--- When the next run is to be looked at.
-SELECT min(wake_at) FROM runs WHERE wake_at IS NOT NULL;
 
 -- name: outbox
 -- Notices of a tenant that have not left.

@@ -8,7 +8,7 @@ from pathlib import Path
 from placet import tool
 from placet.core import commands as c
 from placet.core.values import Occurrence
-from placet.people import People
+from placet.people import Decider, People
 from placet.runtime.authority import Authority
 from placet.runtime.engine import Engine
 from placet.runtime.gate import Gate
@@ -64,8 +64,7 @@ class Ours:
         return next((r.id for r in asked.state.requests.values() if r.pending), None)
 
     async def decide(self, request: str) -> None:
-        row = await self.engine.find_request(request)
-        await self.people.approve(row, by="ana", digest=None, via="bench")
+        await self.people.approve(request, by=Decider(name="ana", via="bench"))
 
     async def act(self, session: str, step: int) -> None:
         await self.gate.run(session, Occurrence(f"run_{session}", step, 0))

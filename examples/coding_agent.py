@@ -1,7 +1,7 @@
 """A coding agent on a repository: it asks before `git push`, and before it touches a lock file.
 
     python coding_agent.py scratch          # makes a repository to try it on, and says where
-    cd scratch && placet chat --app coding_agent:agent     # with the directory on PYTHONPATH
+    cd scratch/work && placet chat --app coding_agent:agent     # with this directory on PYTHONPATH
 
 With ANTHROPIC_API_KEY or OPENAI_API_KEY a real model speaks; without one, a script does, which
 mends the scratch repository's bug. The tools work in the current directory. `bash` is no sandbox.
@@ -45,7 +45,7 @@ def touches_lock_file(arguments: Mapping[str, Any]) -> bool:
 def may_reach_out(arguments: Mapping[str, Any]) -> bool:
     """Ask before any command that is not plainly one of the harmless ones; `git push` is none."""
     command = str(arguments["command"])
-    plain = _PLAIN.fullmatch(command) is not None
+    plain = _PLAIN.fullmatch(command) is not None and "--output" not in command
     return not plain or not any(
         command == known or command.startswith(f"{known} ") for known in _HARMLESS
     )

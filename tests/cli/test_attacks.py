@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from placet.agent.asking import ask_person
 from placet.agent.models.scripted import call, say
 from placet.cli import live
+from placet.cli.chat_requests import HEADING
 from placet.cli.live import Pieces
 from placet.cli.main import main
 from placet.core.display import visible
@@ -52,3 +53,8 @@ def test_a_secret_among_a_questions_choices_is_masked_wherever_it_is_shown(tmp_p
         out.append(ended.output)
     assert not any(SECRET in each for each in out)
     assert "none" in json.loads(out[1])["question"]["choices"]
+
+
+@pytest.mark.promise("H2")
+def test_no_text_can_bear_the_heading_of_a_card() -> None:
+    assert HEADING not in visible(f"{HEADING}\nApproval request rq_1", keep_newlines=True)

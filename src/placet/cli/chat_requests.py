@@ -33,6 +33,10 @@ class Further(Protocol):
         ...
 
 
+#: Stands before each card. No text of a model's or a tool's can hold its brackets: they are made
+#: visible in it as something else, so that what looks like a card without this is none (H2).
+HEADING = "⟦placet asks⟧"
+
 #: What can be said of an approval request.
 _WORDS = "approve, reject, edit or later"
 
@@ -104,7 +108,7 @@ class Requests:
         row, card, more = asyncio.run(self._look(request))
         cause = self._cause(row)
         here = more if cause else {**more, "answers": []}
-        tell(f"\n{card_text(row, card, here)}")
+        tell(f"\n{HEADING}\n{card_text(row, card, here)}")
         if row.request.kind == "settlement":
             tell("Nobody knows whether it happened: find out, and say so with one of these.")
         elif cause:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 UNFILED = 0
 """Stands for the issue of the channels, which has no number yet."""
 
-OPEN_ISSUES = frozenset({3, 4, 5, UNFILED})
+OPEN_ISSUES = frozenset({4, 5, UNFILED})
 """The issues after the present one. Closing one removes it here, and with it what it excuses."""
 
 

@@ -193,6 +193,8 @@ class Loop:
                 answer = await self._gate.recover(session, at, fence=fence)
             case w.Probe(at=at):
                 answer = await self._gate.probe(session, at, fence=fence)
+            case w.TakeBack(at=at):
+                answer = await self._gate.take_back(session, at, fence=fence)
             case w.ExpireDue():
                 answer = await self._engine.execute(session, c.Expire(run=run, fence=fence))
             case w.Finish(stop=stop):
@@ -309,7 +311,13 @@ def _tools_of(state: Session, work: w.Work) -> tuple[str, ...]:
     match work:
         case w.RunReads(calls=calls):
             return tuple(state.calls[at].tool for at in calls)
-        case w.RunEffect(at=at) | w.Delegate(at=at) | w.Recover(at=at) | w.Probe(at=at):
+        case (
+            w.RunEffect(at=at)
+            | w.Delegate(at=at)
+            | w.Recover(at=at)
+            | w.Probe(at=at)
+            | w.TakeBack(at=at)
+        ):
             return (state.calls[at].tool,)
         case _:
             return ()

@@ -18,6 +18,7 @@ from placet.core.values import (
     Needs,
     Occurrence,
     Payload,
+    Purpose,
     Recovery,
     RequestKind,
     RunKind,
@@ -242,6 +243,7 @@ class AttemptBegun:
     until: datetime
     request: str | None = None
     snapshot: Payload | None = None
+    purpose: Purpose = "run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +262,16 @@ class AttemptLost:
 
     at: Occurrence
     attempt: int
+    cause: Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallUndoing:
+    """What a call may have done is taken back from `again_at` on; `cause` is what failed (D8)."""
+
+    at: Occurrence
+    how: Purpose
+    again_at: datetime
     cause: Payload
 
 
@@ -379,6 +391,7 @@ Event = (
     | AttemptBegun
     | AttemptFailed
     | AttemptLost
+    | CallUndoing
     | CallDelegated
     | CallEnded
     | SettlementLapsed

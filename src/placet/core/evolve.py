@@ -39,6 +39,7 @@ from placet.core.state import (
     Settled,
     Spent,
     Superseded,
+    UndoDue,
     Unsettled,
     Voided,
     Working,
@@ -209,7 +210,9 @@ def _call_delegated(state: Session, event: e.CallDelegated) -> Session:
 
 
 def _attempt_begun(state: Session, event: e.AttemptBegun) -> Session:
-    executing = Executing(fence=event.fence, holder=event.holder, until=event.until)
+    executing = Executing(
+        fence=event.fence, holder=event.holder, until=event.until, purpose=event.purpose
+    )
     call = state.calls[event.at]
     snapshot = event.snapshot.ref if event.snapshot else call.snapshot_ref
     state = _call(state, event.at, executing, attempts=event.attempt, snapshot_ref=snapshot)
@@ -244,14 +247,29 @@ def _known_to_later(state: Session, call: Call) -> Session:
 
 
 def _attempt_failed(state: Session, event: e.AttemptFailed) -> Session:
-    lost = isinstance(state.calls[event.at].state, Lost)
+    tried = state.calls[event.at].state
+    assert isinstance(tried, (Executing, Lost)), "only an attempt that was begun can fail"
+    if tried.purpose != "run":
+        return _call(state, event.at, UndoDue(how=tried.purpose, again_at=event.again_at))
+    lost = isinstance(tried, Lost)
     return _call(state, event.at, RetryDue(again_at=event.again_at, lost=lost))
+
+
+def _call_undoing(state: Session, event: e.CallUndoing) -> Session:
+    call = state.calls[event.at]
+    return _call(
+        state,
+        event.at,
+        UndoDue(how=event.how, again_at=event.again_at),
+        failure_ref=call.failure_ref or event.cause.ref,
+        undone_from=call.attempts,
+    )
 
 
 def _attempt_lost(state: Session, event: e.AttemptLost) -> Session:
     executing = state.calls[event.at].state
     assert isinstance(executing, Executing), "only an attempt under way can be lost"
-    return _call(state, event.at, Lost(holder=executing.holder))
+    return _call(state, event.at, Lost(holder=executing.holder, purpose=executing.purpose))
 
 
 def _decided(state: Session) -> Session:
@@ -440,6 +458,7 @@ _HANDLERS: dict[type, Callable[[Session, Any], Session]] = {
     e.AttemptBegun: _attempt_begun,
     e.AttemptFailed: _attempt_failed,
     e.AttemptLost: _attempt_lost,
+    e.CallUndoing: _call_undoing,
     e.CallDelegated: _call_delegated,
     e.CallEnded: _call_ended,
     e.SettlementLapsed: _settlement_lapsed,

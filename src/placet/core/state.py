@@ -22,6 +22,7 @@ from placet.core.values import (
     Mode,
     Needs,
     Occurrence,
+    Purpose,
     Recovery,
     RequestKind,
     RunKind,
@@ -126,6 +127,7 @@ class Executing:
     fence: int
     holder: Holder
     until: datetime
+    purpose: Purpose = "run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +147,15 @@ class Lost:
     """The last attempt's outcome is unknown, and the tool's probe has not answered yet."""
 
     holder: Holder
+    purpose: Purpose = "run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoDue:
+    """What the call may have done is to be taken back, from `again_at` on (D8)."""
+
+    how: Purpose
+    again_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +173,9 @@ class CallOver:
     told_ref: str
 
 
-CallState = Allowed | Asking | Delegated | Executing | RetryDue | Lost | Unsettled | CallOver
+CallState = (
+    Allowed | Asking | Delegated | Executing | RetryDue | Lost | UndoDue | Unsettled | CallOver
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +184,8 @@ class Call:
 
     `foreign` is the surface's generation without what this call and earlier calls of its step
     added: the part that must not grow between asking and acting (G13). `proposed_key` is the key
-    that the model's own call had, where another version has taken its place.
+    that the model's own call had, where another version has taken its place. `failure_ref` is what
+    failed, of a call that is taken back, and `undone_from` the attempts that it had had by then.
     """
 
     at: Occurrence
@@ -200,6 +214,8 @@ class Call:
     claim_ref: str | None = None
     edits_ref: str | None = None
     snapshot_ref: str | None = None
+    failure_ref: str | None = None
+    undone_from: int = 0
     proposed_key: str = ""
     state: CallState
 

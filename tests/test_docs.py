@@ -238,6 +238,12 @@ TOLD: dict[str, list[str]] = {
         for not_done in (False, True)
     ]
     + [wording.child_ended("{stop}", "{answer}")],
+    "tool_failed_and_rolled_back": [
+        wording.rolled_back("{error}", attempts=SEVERAL).replace("2", "{attempts}")
+    ],
+    "tool_failed_and_compensated": [
+        wording.compensated("{error}", "{told}", attempts=SEVERAL).replace("2", "{attempts}")
+    ],
     "outcome_unknown": [
         wording.outcome_unknown("{cause}"),
         wording.settled_unknown("{by}", "{detail}"),
@@ -248,12 +254,7 @@ TOLD: dict[str, list[str]] = {
         wording.answered("{by}", "{answer}"),
     ],
 }
-NOT_YET = {
-    "unreachable",
-    "tool_failed_and_rolled_back",
-    "tool_failed_and_compensated",
-    "call_changed",
-}
+NOT_YET = {"unreachable", "call_changed"}
 
 
 def test_the_texts_of_the_page_are_those_that_the_model_is_told() -> None:

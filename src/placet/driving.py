@@ -246,13 +246,15 @@ class Driving:
                     await self._recover(session, gone)
                 case w.Probe(at=at) if agent in self._hosts or not untold:
                     await self.gate_of(state, run).probe(session, at)
+                case w.TakeBack(at=at) if agent in self._hosts or not untold:
+                    await self.gate_of(state, run).take_back(session, at)
                 case w.Finish(stop=stop):
                     finish = c.FinishRun(run=run, fence=None, stop=stop)
                     await self._engine.execute(session, finish)
                 case w.ResumeHost() | w.Wait() if untold and _has_its_answers(state, run):
                     finish = c.FinishRun(run=run, fence=None, stop="final")
                     await self._engine.execute(session, finish)
-                case w.Probe() | w.ResumeHost() if untold:
+                case w.Probe() | w.TakeBack() | w.ResumeHost() if untold:
                     raise InProgress(
                         LEFT_TO_CALLER,
                         "It may go on, and is carried out by whoever calls the function again.",

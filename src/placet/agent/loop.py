@@ -25,7 +25,7 @@ from placet.core import commands as c
 from placet.core import work as w
 from placet.core.errors import ModelTrouble, PlacetError, Refusal, StaleHolder
 from placet.core.events import LEASE
-from placet.core.state import Resting, RetryDue, Run, RunOver, Session, Working
+from placet.core.state import Resting, RetryDue, Run, RunOver, Session, UndoDue, Working
 from placet.core.values import Occurrence
 from placet.runtime.engine import Engine
 from placet.runtime.gate import LASTING_REFUSALS, Gate
@@ -108,7 +108,7 @@ class Loop:
         due = [
             call.state.again_at
             for call in state.calls.values()
-            if call.at.run == run and isinstance(call.state, RetryDue)
+            if call.at.run == run and isinstance(call.state, (RetryDue, UndoDue))
         ]
         if not due or min(due) - state.now > SITS_OUT:
             return False

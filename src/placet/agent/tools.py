@@ -115,13 +115,14 @@ class Tool:
         `safe_if_absent` says that it does no harm where the call did nothing: only then is it used
         where a call failed or its outcome is unknown. The rest is as for `tool`.
         """
-        undoing = Undoing(
-            safe_if_absent=safe_if_absent,
-            idempotent=idempotent,
-            retries=retries,
-            backoff=backoff,
-            time_limit=time_limit,
-        )
+        trying: ToolOptions = {
+            "idempotent": idempotent,
+            "retries": retries,
+            "backoff": backoff,
+            "time_limit": time_limit,
+        }
+        _checked(self.__name__, trying)
+        undoing = Undoing(safe_if_absent=safe_if_absent, **trying)
 
         def declared(compensation: F) -> F:
             self._compensation = (compensation, undoing)

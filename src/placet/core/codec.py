@@ -47,6 +47,8 @@ LEFT_OUT: Mapping[str, Any] = {
     "RequestOpened.readable": True,
     "Run.mode": "act",
     "RunStarted.mode": "act",
+    "Undoing.backoff": timedelta(seconds=1),
+    "Undoing.time_limit": timedelta(minutes=5),
 }
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from placet.core import commands as c
 from placet.core import events as e
 from placet.core import wording
-from placet.core.deciding_outcomes import put_to_a_person, undo_digest, undoing_of
+from placet.core.deciding_outcomes import give_up, put_to_a_person, undo_digest, undoing_of
 from placet.core.deciding_runs import active
 from placet.core.deciding_steps import answer_to, ask, freeze, nobody
 from placet.core.errors import Closed, Conflict, InProgress, InvalidInput, Refusal
@@ -171,10 +171,12 @@ def _begin_again(so_far: Unfolding, command: c.Begin, call: Call, state: RetryDu
         _enter(so_far, command, call, None)
         return
     cause = f"it was not tried again, because it changed ({', '.join(changed)})"
-    if state.lost and call.recovery.idempotent:  # The attempt before may have acted.
+    certain = not call.recovery.idempotent
+    if not certain and give_up(so_far, call, cause):
+        return
+    if state.lost and not certain:  # The attempt before may have acted.
         put_to_a_person(so_far, call, cause)
     else:
-        certain = not call.recovery.idempotent
         told = wording.failed(cause, not_done=certain, attempts=call.attempts)
         so_far.end_call(call.at, "tool_failed", so_far.text(told))
 

@@ -17,7 +17,7 @@ from placet.core.canonical import digest_of, short_id
 from placet.core.errors import InProgress, StaleHolder
 from placet.core.state import Call, Executing, Lost
 from placet.core.unfolding import Unfolding
-from placet.core.values import Needs, Purpose, Undoing
+from placet.core.values import CallCode, Needs, Purpose, Undoing
 
 #: How often an idempotent body whose outcome was lost is entered again, whatever it declares.
 MOST_LOST_RETRIES = 3
@@ -61,8 +61,7 @@ def _failed(so_far: Unfolding, call: Call, failed: c.Failed) -> None:
         return
     # What is not idempotent was tried again only because it is known not to have acted.
     certain = failed.not_done and (call.attempts == 1 or not call.recovery.idempotent)
-    if not certain and (how := _way_back(call)) is not None:
-        _undo(so_far, call, how, failed.error)
+    if not certain and give_up(so_far, call, failed.error):
         return
     told = wording.failed(failed.error, not_done=certain, attempts=call.attempts)
     so_far.end_call(call.at, "tool_failed", so_far.text(told))
@@ -92,27 +91,28 @@ def _lost(so_far: Unfolding, call: Call, unknown: c.Unknown) -> None:
     """An outcome that nobody knows: the same key again, the probe, a way back, or a person."""
     assert isinstance(call.state, Executing), "only an attempt under way can be lost"
     purpose, cause = call.state.purpose, unknown.cause
-    so_far.add(e.AttemptLost(at=call.at, attempt=call.attempts, cause=so_far.text(cause)))
+    _record_lost(so_far, call, cause, body_over=unknown.body_over)
     if purpose != "run":
         undoing = undoing_of(call, purpose)
-        if undoing.idempotent and _undo_again(so_far, call, undoing, cause, MOST_LOST_RETRIES):
+        # A body that puts a snapshot back late would undo what was done since: it has no key.
+        again = undoing.idempotent and (purpose == "compensate" or unknown.body_over)
+        if again and _undo_again(so_far, call, undoing, cause, MOST_LOST_RETRIES):
             return
         put_to_a_person(so_far, call, f"it was being taken back, and {cause}")
     elif call.recovery.idempotent and call.attempts <= max(
         call.recovery.retries, MOST_LOST_RETRIES
     ):
         _again(so_far, call, cause, spread=unknown.spread)
-    elif not call.recovery.probe:
-        _give_up(so_far, call, cause, body_over=unknown.body_over)
-
-
-def _give_up(so_far: Unfolding, call: Call, cause: str, *, body_over: bool) -> None:
-    """Take back what may have happened, where its body is over, or else ask a person."""
-    how = _way_back(call) if body_over else None
-    if how is None:
-        put_to_a_person(so_far, call, cause)
+    elif call.recovery.probe or give_up(so_far, call, cause, body_over=unknown.body_over):
+        return
     else:
-        _undo(so_far, call, how, cause)
+        put_to_a_person(so_far, call, cause)
+
+
+def _record_lost(so_far: Unfolding, call: Call, cause: str, *, body_over: bool) -> None:
+    told = so_far.text(cause)
+    lost = e.AttemptLost(at=call.at, attempt=call.attempts, cause=told, body_over=body_over)
+    so_far.add(lost)
 
 
 def lose(so_far: Unfolding, command: c.Lose) -> None:
@@ -141,40 +141,44 @@ def probed(so_far: Unfolding, command: c.Probed) -> None:
     so_far.driven_by(call.at.run, command.fence)
     if command.happened:
         so_far.end_call(call.at, "succeeded", so_far.text(command.told), by="probe")
-    elif command.happened is False and command.body_gone and _stopping(so_far, call):
-        told = wording.failed("the run stops.", not_done=True, attempts=call.attempts)
-        so_far.end_call(call.at, "tool_failed", so_far.text(told), by="probe")
-    elif (
-        command.happened is False
-        and command.body_gone
-        and call.attempts <= max(call.recovery.retries, MOST_LOST_RETRIES)
-    ):
-        _again(so_far, call, "the probe says that it did not happen")
+    elif command.happened is False and command.body_gone and not call.stray:
+        stops = _stopping(so_far, call)
+        if not stops and call.attempts <= max(call.recovery.retries, MOST_LOST_RETRIES):
+            _again(so_far, call, "the probe says that it did not happen")
+        else:
+            cause = "the run stops." if stops else "the probe says that it did not happen."
+            told = wording.failed(cause, not_done=True, attempts=call.attempts)
+            so_far.end_call(call.at, "tool_failed", so_far.text(told), by="probe")
     else:
         cause = (
             "the tool's probe could not tell"
             if command.happened is None
             else ("the probe says that it did not happen, but the attempt may still be under way")
         )
-        _give_up(so_far, call, cause, body_over=command.body_gone)
+        over = command.body_gone or call.state.body_over
+        if not give_up(so_far, call, cause, body_over=over):
+            put_to_a_person(so_far, call, cause)
     so_far.finish_if_idle(call.at.run)
 
 
 # --- taking back ------------------------------------------------------------------------------
 
 
-def _way_back(call: Call, *, after: Purpose = "run") -> Purpose | None:
-    """Name the next way in which what a call may have done can be taken back (D8).
+def give_up(so_far: Unfolding, call: Call, cause: str, *, body_over: bool = True) -> bool:
+    """Take back what a call may have done; answer False where nothing is declared for that.
 
-    A roll-back puts a snapshot back, and does no harm where nothing had changed. A compensation
-    is another effect: it is right only where its tool says that it is so, too.
+    A body that may act yet would act after it was taken back: then a person is asked.
     """
-    recovery = call.recovery
-    if after == "run" and recovery.roll_back is not None and call.snapshot_ref is not None:
-        return "roll_back"
-    if after != "compensate" and recovery.compensation is not None:
-        return "compensate" if recovery.compensation.safe_if_absent else None
-    return None
+    how = call.way_back()
+    if how is None:
+        return False
+    if body_over and not call.stray:
+        so_far.take_back(call, how, cause)
+        return True
+    if isinstance(so_far.call(call.at).state, Executing):
+        _record_lost(so_far, call, cause, body_over=body_over)
+    put_to_a_person(so_far, call, cause)
+    return True
 
 
 def undoing_of(call: Call, purpose: Purpose) -> Undoing:
@@ -190,11 +194,6 @@ def undo_digest(digest: str, how: Purpose) -> str:
     return digest_of({"action": digest, "undo": how})
 
 
-def _undo(so_far: Unfolding, call: Call, how: Purpose, cause: str) -> None:
-    now = so_far.state.now
-    so_far.add(e.CallUndoing(at=call.at, how=how, again_at=now, cause=so_far.text(cause)))
-
-
 def _undo_again(so_far: Unfolding, call: Call, undoing: Undoing, cause: str, most: int = 0) -> bool:
     """Try to take back once more, if it may be; give whether it is."""
     tried = call.attempts - call.undone_from
@@ -205,20 +204,9 @@ def _undo_again(so_far: Unfolding, call: Call, undoing: Undoing, cause: str, mos
 
 
 def _taken_back(so_far: Unfolding, call: Call, purpose: Purpose, told: str) -> None:
-    assert call.failure_ref is not None, "what is taken back has failed"
-    so_far.add(
-        e.CallEnded(
-            at=call.at,
-            tool_call_id=call.tool_call_id,
-            tool=call.tool,
-            call_key=call.call_key,
-            code="tool_failed_and_rolled_back"
-            if purpose == "roll_back"
-            else "tool_failed_and_compensated",
-            told=so_far.text(told),
-            attempt=call.attempts,
-        )
-    )
+    rolled_back = purpose == "roll_back"
+    code: CallCode = "tool_failed_and_rolled_back" if rolled_back else "tool_failed_and_compensated"
+    so_far.end_call(call.at, code, so_far.text(told))
 
 
 def _undo_failed(so_far: Unfolding, call: Call, purpose: Purpose, failed: c.Failed) -> None:
@@ -227,13 +215,11 @@ def _undo_failed(so_far: Unfolding, call: Call, purpose: Purpose, failed: c.Fail
     again = (undoing.idempotent or failed.not_done) and failed.retriable
     if again and _undo_again(so_far, call, undoing, failed.error):
         return
-    if (how := _way_back(call, after=purpose)) is not None:
-        _undo(so_far, call, how, failed.error)
+    if (how := call.way_back(after=purpose)) is not None:
+        so_far.take_back(call, how, failed.error)
     else:
         what = "rolling it back" if purpose == "roll_back" else "compensating it"
-        so_far.add(
-            e.AttemptLost(at=call.at, attempt=call.attempts, cause=so_far.text(failed.error))
-        )
+        _record_lost(so_far, call, failed.error, body_over=True)
         put_to_a_person(so_far, call, f"it failed, and so did {what}: {failed.error}")
 
 

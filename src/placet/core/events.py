@@ -263,6 +263,7 @@ class AttemptLost:
     at: Occurrence
     attempt: int
     cause: Payload
+    body_over: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -252,7 +252,11 @@ def _attempt_failed(state: Session, event: e.AttemptFailed) -> Session:
     if tried.purpose != "run":
         return _call(state, event.at, UndoDue(how=tried.purpose, again_at=event.again_at))
     lost = isinstance(tried, Lost)
-    return _call(state, event.at, RetryDue(again_at=event.again_at, lost=lost))
+    call = state.calls[event.at]
+    # What is not idempotent is tried again only where its last body is known to be over.
+    left = isinstance(tried, Lost) and not tried.body_over and call.recovery.idempotent
+    due = RetryDue(again_at=event.again_at, lost=lost)
+    return _call(state, event.at, due, stray=call.stray or left)
 
 
 def _call_undoing(state: Session, event: e.CallUndoing) -> Session:
@@ -262,6 +266,7 @@ def _call_undoing(state: Session, event: e.CallUndoing) -> Session:
         event.at,
         UndoDue(how=event.how, again_at=event.again_at),
         failure_ref=call.failure_ref or event.cause.ref,
+        ran=call.ran or call.attempts,
         undone_from=call.attempts,
     )
 
@@ -269,7 +274,8 @@ def _call_undoing(state: Session, event: e.CallUndoing) -> Session:
 def _attempt_lost(state: Session, event: e.AttemptLost) -> Session:
     executing = state.calls[event.at].state
     assert isinstance(executing, Executing), "only an attempt under way can be lost"
-    return _call(state, event.at, Lost(holder=executing.holder, purpose=executing.purpose))
+    lost = Lost(holder=executing.holder, purpose=executing.purpose, body_over=event.body_over)
+    return _call(state, event.at, lost)
 
 
 def _decided(state: Session) -> Session:

@@ -148,6 +148,7 @@ class Lost:
 
     holder: Holder
     purpose: Purpose = "run"
+    body_over: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +186,9 @@ class Call:
     `foreign` is the surface's generation without what this call and earlier calls of its step
     added: the part that must not grow between asking and acting (G13). `proposed_key` is the key
     that the model's own call had, where another version has taken its place. `failure_ref` is what
-    failed, of a call that is taken back, and `undone_from` the attempts that it had had by then.
+    failed, of a call that is taken back, `ran` the attempts at the effect itself, and `undone_from`
+    the attempts before those at the present way of taking it back. `stray` says that the body of an
+    earlier attempt may act yet.
     """
 
     at: Occurrence
@@ -215,7 +218,9 @@ class Call:
     edits_ref: str | None = None
     snapshot_ref: str | None = None
     failure_ref: str | None = None
+    ran: int = 0
     undone_from: int = 0
+    stray: bool = False
     proposed_key: str = ""
     state: CallState
 
@@ -223,6 +228,19 @@ class Call:
     def open(self) -> bool:
         """Say whether the call still has no result."""
         return not isinstance(self.state, CallOver)
+
+    def way_back(self, *, after: Purpose = "run") -> Purpose | None:
+        """Name the next way in which what the call may have done can be taken back (D8).
+
+        A roll-back puts a snapshot back, and does no harm where nothing had changed. A compensation
+        is another effect: it is right only where its tool says that it is so, too.
+        """
+        recovery = self.recovery
+        if after == "run" and recovery.roll_back is not None and self.snapshot_ref is not None:
+            return "roll_back"
+        if after != "compensate" and recovery.compensation is not None:
+            return "compensate" if recovery.compensation.safe_if_absent else None
+        return None
 
 
 # --- requests ---------------------------------------------------------------------------------

@@ -27,7 +27,15 @@ from placet.core.state import (
     Unsettled,
     Working,
 )
-from placet.core.values import FAILURES, CallCode, Occurrence, Payload, StopReason, payload_of
+from placet.core.values import (
+    FAILURES,
+    CallCode,
+    Occurrence,
+    Payload,
+    Purpose,
+    StopReason,
+    payload_of,
+)
 
 #: How often the same call may fail in a run; the run stops with the last of them.
 MOST_FAILURES = 3
@@ -117,6 +125,11 @@ class Unfolding:
             cause = f"the same call failed {counted.times} times."
             self.stop_run(run_id, "failed", code="interrupted", cause=cause, finish=False)
 
+    def take_back(self, call: Call, how: Purpose, cause: str) -> None:
+        """Let what a call may have done be taken back, from now on (D8)."""
+        now = self.state.now
+        self.add(e.CallUndoing(at=call.at, how=how, again_at=now, cause=self.text(cause)))
+
     def stop_run(
         self, run_id: str, stop: StopReason, *, code: CallCode, cause: str, finish: bool = True
     ) -> None:
@@ -151,8 +164,12 @@ class Unfolding:
             case RetryDue(lost=lost) if not (lost and call.recovery.idempotent):
                 # What is not idempotent is tried again only where it is known not to have acted.
                 certain = not call.recovery.idempotent
-                failed = wording.failed(cause, not_done=certain, attempts=call.attempts)
-                self.end_call(call.at, "tool_failed", self.text(failed))
+                how = None if certain else call.way_back()
+                if how is None:
+                    failed = wording.failed(cause, not_done=certain, attempts=call.attempts)
+                    self.end_call(call.at, "tool_failed", self.text(failed))
+                elif not call.stray:  # Or else it is tried again: an earlier body may act yet.
+                    self.take_back(call, how, cause)
             case Delegated(child=child):
                 self.stop_run(child, stop, code=code, cause=cause)
             case Unsettled(request=request):

@@ -128,8 +128,15 @@ def way_back(tool: Declaration, call: Call, snapshot: str | None, how: Purpose) 
         if restore is not None and snapshot is not None:
             body = _restoring(restore, snapshot, name=f"restore of {tool.name}")
     limit = tool.recovery.time_limit if undoing is None else undoing.time_limit
-    recovery = replace(tool.recovery, time_limit=limit)
-    return replace(tool, body=body or _nothing_declared, recovery=recovery)
+    # Which errors are worth another attempt, and which say that nothing was done, is declared of
+    # the tool's own body.
+    return replace(
+        tool,
+        body=body or _nothing_declared,
+        recovery=replace(tool.recovery, time_limit=limit),
+        retry_on=(BaseException,),
+        not_done=(NotDone,),
+    )
 
 
 def _restoring(restore: Callable[[Arguments, str], None], snapshot: str, *, name: str) -> Body:

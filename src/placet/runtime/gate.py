@@ -282,9 +282,9 @@ class Gate:
             outcome = await attempt(how, stored.arguments, intent.key, call=str(at))
         if isinstance(outcome, c.Succeeded):
             told = (
-                wording.rolled_back(failure, attempts=call.undone_from)
+                wording.rolled_back(failure, attempts=call.ran)
                 if intent.purpose == "roll_back"
-                else wording.compensated(failure, outcome.told, attempts=call.undone_from)
+                else wording.compensated(failure, outcome.told, attempts=call.ran)
             )
             outcome = c.Succeeded(told=told)
         return await self._conclude(session, intent, outcome)
@@ -355,7 +355,9 @@ class Gate:
         today = await self._today(session, call, stored)
         snapshot = None
         tool = self._toolbox.tools.get(call.tool)
-        if tool is not None and isinstance(today, c.Sound) and not call.attempts:
+        # What is not idempotent is tried again only where it did not act.
+        untouched = not call.attempts or not call.recovery.idempotent
+        if tool is not None and isinstance(today, c.Sound) and untouched:
             try:
                 snapshot = await snapshot_of(tool, stored.arguments)
             except Exception as error:  # noqa: BLE001  # Fails closed: the body is not entered.

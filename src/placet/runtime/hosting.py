@@ -31,6 +31,7 @@ from placet.core.state import (
     RetryDue,
     RunOver,
     Session,
+    UndoDue,
     Unsettled,
 )
 from placet.core.values import CallCode, Occurrence
@@ -240,8 +241,10 @@ class Hosting:
                 await self._gate.recover(session, call.at)
             case Lost():
                 await self._gate.probe(session, call.at)
-            case RetryDue(again_at=again_at) if state.now < again_at:
+            case RetryDue(again_at=at) | UndoDue(again_at=at) if state.now < at:
                 return False
+            case UndoDue():
+                await self._gate.take_back(session, call.at)
             case Allowed() if call.kind == "read":
                 await self._gate.run_reads(session, (call.at,), body=body)
             case _ if w.held_by(state, call) is not None:

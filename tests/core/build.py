@@ -17,7 +17,7 @@ from placet.core.canonical import call_key, digest_of
 from placet.core.decide import decide, unfold
 from placet.core.errors import PlacetError
 from placet.core.evolve import evolve
-from placet.core.state import Asking, Call, CallOver, Request, Run, Session, Unsettled
+from placet.core.state import Asking, Call, CallOver, Request, Run, Session, UndoDue, Unsettled
 from placet.core.values import (
     REQUESTER,
     Allow,
@@ -421,4 +421,17 @@ def failed(recovery: Recovery = COMPENSATED, **changes: Any) -> World:
     """Give a world whose one call failed, and is to be taken back."""
     world = executing(recovery=recovery, **changes)
     world.conclude(RAISED)
+    return world
+
+
+def due(world: World) -> str:
+    """Name the way in which the call is to be taken back, or else what it stands in."""
+    state = world.call().state
+    return state.how if isinstance(state, UndoDue) else world.code()
+
+
+def later(world: World, pause: timedelta = timedelta(minutes=1)) -> World:
+    """Let the time pass until a pause is over, and drive the run again."""
+    world.wait(pause)
+    world.lease()
     return world

@@ -33,6 +33,7 @@ from tests.core.build import (
     RAISED,
     ROLL_BACK,
     SAFE,
+    SAFE_AGAIN,
 )
 from tests.core.explorer import Broken, explore
 from tests.core.shadow import Scenario
@@ -101,7 +102,7 @@ SMALL |= {
         outcomes=(DONE, RAISED, LOST, ENDED),
     ),
     "a compensation beside an effect, and a cancelled run": Scenario(
-        calls=({**FREE, "recovery": COMPENSATED}, FREE),
+        calls=({**FREE, "recovery": Recovery(compensation=SAFE_AGAIN)}, FREE),
         people=(ANN,),
         cancels=True,
         outcomes=(DONE, RAISED, ENDED),

@@ -98,9 +98,22 @@ class Tool:
         self.declaration = _declaration(self)
         return function
 
+    @overload
+    def compensate(self, function: F, /) -> F: ...
+    @overload
     def compensate(
         self,
-        function: F | None = None,
+        /,
+        *,
+        safe_if_absent: bool = ...,
+        idempotent: bool = ...,
+        retries: int = ...,
+        backoff: timedelta = ...,
+        time_limit: timedelta = ...,
+    ) -> Callable[[F], F]: ...
+    def compensate(
+        self,
+        function: Function | None = None,
         /,
         *,
         safe_if_absent: bool = False,
@@ -108,7 +121,7 @@ class Tool:
         retries: int = 0,
         backoff: timedelta = timedelta(seconds=1),
         time_limit: timedelta = TIME_LIMIT,
-    ) -> F | Callable[[F], F]:
+    ) -> Any:
         """Declare another effect that undoes what a call did (D8).
 
         It takes the tool's arguments, and may take an `IdempotencyKey` of its own.
@@ -122,9 +135,15 @@ class Tool:
             "time_limit": time_limit,
         }
         _checked(self.__name__, trying)
-        undoing = Undoing(safe_if_absent=safe_if_absent, **trying)
+        undoing = Undoing(
+            safe_if_absent=safe_if_absent,
+            idempotent=idempotent,
+            retries=retries,
+            backoff=backoff,
+            time_limit=time_limit,
+        )
 
-        def declared(compensation: F) -> F:
+        def declared(compensation: Function) -> Function:
             self._compensation = (compensation, undoing)
             self.declaration = _declaration(self)
             return compensation

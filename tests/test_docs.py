@@ -429,3 +429,16 @@ def test_a_request_with_a_quorum_says_so_when_it_expires() -> None:
     needs = replace(REQUEST.needs, quorum=SEVERAL)
 
     assert "(2 needed)" in wording.expired(replace(REQUEST, needs=needs))
+
+
+def test_the_courier_of_the_guide_is_cancelled_where_booking_failed(
+    open_shop: Callable[..., Placet],
+) -> None:
+    with open_shop(payment_tools.book_courier, order="A-42") as placet:
+        result = placet.run_sync("shop", "go")
+        placet.decide_sync(result.waiting[0], "approve", by="ana")
+        assert placet.resume_sync(result.run_id).stop == "final"
+        (told,) = results(placet, result.run_id)
+        assert told.endswith("was compensated (1 booking of A-42 cancelled).")
+
+    assert Path("bookings.txt").read_text(encoding="utf-8") == ""

@@ -396,16 +396,14 @@ def _applied(
         case c.CancelRun():
             shadow = replace(shadow, cancelled=True)
         case c.Conclude(at=at, attempt=attempt, outcome=c.Failed(not_done=True)):
-            first = attempt == 1 or not node.state.calls[at].recovery.idempotent
-            if first and (at, attempt) not in shadow.undoing:
-                shadow = replace(shadow, acted=shadow.acted - {at})
+            shadow = replace(shadow, acted=shadow.acted - {(at, attempt)})
         case c.Conclude(at=at, attempt=attempt, outcome=c.Unknown(body_over=False)):
             recovery = node.state.calls[at].recovery
             if recovery.probe or recovery.roll_back or recovery.compensation:
                 assert who is not None
                 shadow = replace(shadow, loose=shadow.loose | {(who, at, attempt)})
-        case c.Probed(at=at, happened=False, body_gone=True):
-            shadow = replace(shadow, acted=shadow.acted - {at})
+        case c.Probed(at=at, attempt=attempt, happened=False, body_gone=True):
+            shadow = replace(shadow, acted=shadow.acted - {(at, attempt)})
         case _:
             pass
     if isinstance(command, c.Conclude):

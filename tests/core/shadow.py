@@ -84,7 +84,7 @@ class Shadow:
     """What is true of the world, whatever the session says."""
 
     drivers: tuple[Driver, ...]
-    acted: frozenset[Occurrence] = frozenset()
+    acted: frozenset[tuple[Occurrence, int]] = frozenset()
     votes: frozenset[tuple[str, str]] = frozenset()
     noes: frozenset[str] = frozenset()
     asks: frozenset[tuple[Occurrence, int]] = frozenset()
@@ -100,6 +100,10 @@ class Shadow:
     #: The attempts that take something back, and the bodies that their process left behind.
     undoing: frozenset[tuple[Occurrence, int]] = frozenset()
     loose: frozenset[tuple[int, Occurrence, int]] = frozenset()
+
+    def may_have_acted(self, at: Occurrence) -> bool:
+        """Say whether an attempt at a call may have acted."""
+        return any(place == at for place, _ in self.acted)
 
     def bodies(self, at: Occurrence) -> set[tuple[int, int]]:
         """Name the bodies of a call that may act yet: (process, attempt)."""
@@ -251,7 +255,7 @@ def noticed(
         case e.CallEnded(at=at, code=code):
             assert at not in before.calls or before.calls[at].open, "a call has two results"
             if code == "tool_failed" and at in before.calls and before.calls[at].way_back():
-                assert at not in shadow.acted, "what may have acted is not taken back"
+                assert not shadow.may_have_acted(at), "what may have acted is not taken back"
             return shadow
         case e.RequestVoided(request=request, changed=changed) if "surface generation" in changed:
             assert request in shadow.outdated, "a request is voided by what was there to be seen"
@@ -266,7 +270,7 @@ def noticed(
             inside = (event.at, event.attempt, event.fence)
             if event.purpose == "run":
                 _entered(scenario, before, shadow, who, event)
-                shadow = replace(shadow, acted=shadow.acted | {event.at})
+                shadow = replace(shadow, acted=shadow.acted | {(event.at, event.attempt)})
             else:
                 _taken_back(before, shadow, who, event)
                 undoing = shadow.undoing | {(event.at, event.attempt)}
@@ -286,7 +290,7 @@ def _entered(
         _leased(before, run, who)
     assert call.open, "a call that has a result runs"
     first = call.attempts == 0
-    again = call.recovery.idempotent or event.at not in shadow.acted
+    again = call.recovery.idempotent or not shadow.may_have_acted(event.at)
     assert again, "an effect that may have happened is begun again"
     if not first:
         return
@@ -307,7 +311,7 @@ def _taken_back(before: Session, shadow: Shadow, who: int, event: e.AttemptBegun
         _leased(before, before.runs[event.at.run], who)
     assert isinstance(call.state, UndoDue), "what is not to be taken back is"
     assert before.now >= call.state.again_at, "it is taken back too early"
-    assert event.at in shadow.acted, "what certainly did not act is taken back"
+    assert shadow.may_have_acted(event.at), "what certainly did not act is taken back"
     for _, attempt in shadow.bodies(event.at):
         of_it = (event.at, attempt) in shadow.undoing
         assert of_it, "it is taken back while its body may act"

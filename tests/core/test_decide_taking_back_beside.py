@@ -18,6 +18,7 @@ from tests.core.build import (
     COMPENSATED,
     DONE,
     LOST,
+    NOT_DONE,
     OTHER,
     RAISED,
     SAFE,
@@ -70,6 +71,15 @@ def test_a_retry_that_a_cancelled_run_gives_up_is_taken_back() -> None:
     world.take_back()
     world.conclude(DONE)
     assert world.work() == Done(stop="cancelled")
+
+
+def test_a_retry_of_what_certainly_did_not_act_is_given_up_and_not_taken_back() -> None:
+    world = executing(recovery=replace(AGAIN_THEN_BACK, retries=2))
+    world.conclude(NOT_DONE)
+    later(world).begin()
+    world.conclude(NOT_DONE)
+    world.apply(CancelRun(run="r1", by=ANN, cause="enough"))
+    assert (world.code(), "did not act" in world.told()) == ("tool_failed", True)
 
 
 @pytest.mark.promise("D4")

@@ -145,6 +145,13 @@ LARGE = {
     "a hosted run that asks, is asked about, and is cancelled": Scenario(
         calls=(QUESTION, {**GATED, "recovery": PROBED}, GATED), hosted=True, cancels=True
     ),
+    "what is tried again, rolled back and compensated, with all that can go wrong": Scenario(
+        calls=({**GATED, "recovery": replace(BOTH, idempotent=True, retries=1)},),
+        people=(ANN,),
+        leases_lost=0,
+        cancels=True,
+        outcomes=(DONE, RAISED, NOT_DONE, LOST, ENDED),
+    ),
     "all at once: two people, an edit, a void, a child run, a crash": Scenario(
         calls=(AGENT, GATED), child=(FREE,), edits=1, worlds=1, drivers=1, leases_lost=0
     ),
@@ -276,7 +283,7 @@ MUTANTS: dict[str, tuple[str, Mutant]] = {
     "a body that was left behind is forgotten": (
         "a roll-back and a compensation of what is tried again",
         lambda patch: patch.setattr(
-            outcomes, "_again", lambda so_far, call, cause, spread=0.0: _over(so_far, call, cause)
+            outcomes, "_again", lambda so_far, call, cause, **_: _over(so_far, call, cause)
         ),
     ),
     "a compensation is made again": (

@@ -171,7 +171,7 @@ def _begin_again(so_far: Unfolding, command: c.Begin, call: Call, state: RetryDu
         _enter(so_far, command, call, None)
         return
     cause = f"it was not tried again, because it changed ({', '.join(changed)})"
-    certain = not call.recovery.idempotent
+    certain = not call.acted
     if not certain and give_up(so_far, call, cause):
         return
     if state.lost and not certain:  # The attempt before may have acted.

@@ -57,10 +57,9 @@ def conclude(so_far: Unfolding, command: c.Conclude) -> None:
 def _failed(so_far: Unfolding, call: Call, failed: c.Failed) -> None:
     again = (call.recovery.idempotent or failed.not_done) and failed.retriable
     if again and not _stopping(so_far, call) and call.attempts <= call.recovery.retries:
-        _again(so_far, call, failed.error, spread=failed.spread)
+        _again(so_far, call, failed.error, spread=failed.spread, not_done=failed.not_done)
         return
-    # What is not idempotent was tried again only because it is known not to have acted.
-    certain = failed.not_done and (call.attempts == 1 or not call.recovery.idempotent)
+    certain = failed.not_done and not call.acted
     if not certain and give_up(so_far, call, failed.error):
         return
     told = wording.failed(failed.error, not_done=certain, attempts=call.attempts)
@@ -71,18 +70,24 @@ def _stopping(so_far: Unfolding, call: Call) -> bool:
     return so_far.run(call.at.run).stopping is not None
 
 
-def _again(so_far: Unfolding, call: Call, cause: str, *, spread: float = 0.0) -> None:
+def _again(
+    so_far: Unfolding, call: Call, cause: str, *, spread: float = 0.0, not_done: bool = False
+) -> None:
     pause = call.recovery.backoff * (2 ** (call.attempts - 1))
-    _tried(so_far, call, pause * (1 + call.recovery.jitter_percent * spread / 100), cause)
+    pause *= 1 + call.recovery.jitter_percent * spread / 100
+    _tried(so_far, call, pause, cause, not_done=not_done)
 
 
-def _tried(so_far: Unfolding, call: Call, pause: timedelta, cause: str) -> None:
+def _tried(
+    so_far: Unfolding, call: Call, pause: timedelta, cause: str, *, not_done: bool = False
+) -> None:
     so_far.add(
         e.AttemptFailed(
             at=call.at,
             attempt=call.attempts,
             again_at=so_far.state.now + pause,
             cause=so_far.text(cause),
+            not_done=not_done,
         )
     )
 
@@ -144,7 +149,7 @@ def probed(so_far: Unfolding, command: c.Probed) -> None:
     elif command.happened is False and command.body_gone and not call.stray:
         stops = _stopping(so_far, call)
         if not stops and call.attempts <= max(call.recovery.retries, MOST_LOST_RETRIES):
-            _again(so_far, call, "the probe says that it did not happen")
+            _again(so_far, call, "the probe says that it did not happen", not_done=True)
         else:
             cause = "the run stops." if stops else "the probe says that it did not happen."
             told = wording.failed(cause, not_done=True, attempts=call.attempts)

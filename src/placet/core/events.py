@@ -254,6 +254,7 @@ class AttemptFailed:
     attempt: int
     again_at: datetime
     cause: Payload
+    not_done: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -256,7 +256,8 @@ def _attempt_failed(state: Session, event: e.AttemptFailed) -> Session:
     # What is not idempotent is tried again only where its last body is known to be over.
     left = isinstance(tried, Lost) and not tried.body_over and call.recovery.idempotent
     due = RetryDue(again_at=event.again_at, lost=lost)
-    return _call(state, event.at, due, stray=call.stray or left)
+    acted = call.acted or not event.not_done
+    return _call(state, event.at, due, acted=acted, stray=call.stray or left)
 
 
 def _call_undoing(state: Session, event: e.CallUndoing) -> Session:

@@ -187,8 +187,8 @@ class Call:
     added: the part that must not grow between asking and acting (G13). `proposed_key` is the key
     that the model's own call had, where another version has taken its place. `failure_ref` is what
     failed, of a call that is taken back, `ran` the attempts at the effect itself, and `undone_from`
-    the attempts before those at the present way of taking it back. `stray` says that the body of an
-    earlier attempt may act yet.
+    the attempts before those at the present way of taking it back. `acted` says that an earlier
+    attempt may have acted, and `stray` that its body may do so yet.
     """
 
     at: Occurrence
@@ -220,6 +220,7 @@ class Call:
     failure_ref: str | None = None
     ran: int = 0
     undone_from: int = 0
+    acted: bool = False
     stray: bool = False
     proposed_key: str = ""
     state: CallState

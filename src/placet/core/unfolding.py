@@ -162,8 +162,7 @@ class Unfolding:
                     self.add(e.RequestCancelled(request=request, cause=cause))
                 self.end_call(call.at, code, self.text(told))
             case RetryDue(lost=lost) if not (lost and call.recovery.idempotent):
-                # What is not idempotent is tried again only where it is known not to have acted.
-                certain = not call.recovery.idempotent
+                certain = not call.acted
                 how = None if certain else call.way_back()
                 if how is None:
                     failed = wording.failed(cause, not_done=certain, attempts=call.attempts)

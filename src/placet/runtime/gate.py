@@ -355,9 +355,7 @@ class Gate:
         today = await self._today(session, call, stored)
         snapshot = None
         tool = self._toolbox.tools.get(call.tool)
-        # What is not idempotent is tried again only where it did not act.
-        untouched = not call.attempts or not call.recovery.idempotent
-        if tool is not None and isinstance(today, c.Sound) and untouched:
+        if tool is not None and isinstance(today, c.Sound) and not call.acted:
             try:
                 snapshot = await snapshot_of(tool, stored.arguments)
             except Exception as error:  # noqa: BLE001  # Fails closed: the body is not entered.

@@ -118,4 +118,23 @@ def price_back(taken: str, item: str, **_: object) -> None:
         price.write_text(taken, encoding="utf-8")
 
 
+# Shown: an effect with a compensation.
+@tool(surface="couriers", effect="books a courier for {order}")
+def book_courier(order: str) -> str:
+    """Book a courier to fetch a parcel."""
+    with open("bookings.txt", "a", encoding="utf-8") as bookings:
+        bookings.write(f"{order}\n")
+    raise OSError("the courier's answer made no sense")
+
+
+@book_courier.compensate(safe_if_absent=True, idempotent=True, retries=2)
+def cancel_courier(order: str) -> str:
+    """Cancel what is booked for the order; where nothing is, that is fine."""
+    bookings = Path("bookings.txt")
+    booked = bookings.read_text(encoding="utf-8").splitlines() if bookings.exists() else []
+    kept = [line for line in booked if line != order]
+    bookings.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+    return f"{len(booked) - len(kept)} booking of {order} cancelled"
+
+
 # Shown until here.

@@ -58,7 +58,7 @@ PROMISES = (
     _promise("D5", "One driver: a stale holder's writes are refused", completed_by=4),
     _promise("D6", "Linear: a step costs the same however long the conversation"),
     _promise("D7", "Versioned: old values are read for ever, too new ones left alone"),
-    _promise("D8", "Recovery in order: retry, roll back, compensate, a person", planned=4),
+    _promise("D8", "Recovery in order: retry, roll back, compensate, a person", completed_by=4),
     _promise("H1", "Informed: one card says all that a decision needs", completed_by=5),
     _promise("H2", "Honest display: nothing hidden, cut silently or made active", planned=5),
     _promise("H3", "Told: notifications leave at least once, cards are closed", planned=UNFILED),

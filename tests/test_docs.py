@@ -238,6 +238,12 @@ TOLD: dict[str, list[str]] = {
         for not_done in (False, True)
     ]
     + [wording.child_ended("{stop}", "{answer}")],
+    "tool_failed_and_rolled_back": [
+        wording.rolled_back("{error}", attempts=SEVERAL).replace("2", "{attempts}")
+    ],
+    "tool_failed_and_compensated": [
+        wording.compensated("{error}", "{told}", attempts=SEVERAL).replace("2", "{attempts}")
+    ],
     "outcome_unknown": [
         wording.outcome_unknown("{cause}"),
         wording.settled_unknown("{by}", "{detail}"),
@@ -248,12 +254,7 @@ TOLD: dict[str, list[str]] = {
         wording.answered("{by}", "{answer}"),
     ],
 }
-NOT_YET = {
-    "unreachable",
-    "tool_failed_and_rolled_back",
-    "tool_failed_and_compensated",
-    "call_changed",
-}
+NOT_YET = {"unreachable", "call_changed"}
 
 
 def test_the_texts_of_the_page_are_those_that_the_model_is_told() -> None:
@@ -428,3 +429,16 @@ def test_a_request_with_a_quorum_says_so_when_it_expires() -> None:
     needs = replace(REQUEST.needs, quorum=SEVERAL)
 
     assert "(2 needed)" in wording.expired(replace(REQUEST, needs=needs))
+
+
+def test_the_courier_of_the_guide_is_cancelled_where_booking_failed(
+    open_shop: Callable[..., Placet],
+) -> None:
+    with open_shop(payment_tools.book_courier, order="A-42") as placet:
+        result = placet.run_sync("shop", "go")
+        placet.decide_sync(result.waiting[0], "approve", by="ana")
+        assert placet.resume_sync(result.run_id).stop == "final"
+        (told,) = results(placet, result.run_id)
+        assert told.endswith("was compensated (1 booking of A-42 cancelled).")
+
+    assert Path("bookings.txt").read_text(encoding="utf-8") == ""

@@ -17,7 +17,7 @@ from placet.core.canonical import call_key, digest_of
 from placet.core.decide import decide, unfold
 from placet.core.errors import PlacetError
 from placet.core.evolve import evolve
-from placet.core.state import Asking, Call, CallOver, Request, Run, Session, Unsettled
+from placet.core.state import Asking, Call, CallOver, Request, Run, Session, UndoDue, Unsettled
 from placet.core.values import (
     REQUESTER,
     Allow,
@@ -31,6 +31,7 @@ from placet.core.values import (
     Principal,
     Recovery,
     Ruling,
+    Undoing,
 )
 from placet.core.work import Work, next_work
 
@@ -60,6 +61,10 @@ QUESTION = Ask(rule="question", needs=Needs(approvers=("ann", REQUESTER)), lasts
 ONCE = Recovery()
 AGAIN = Recovery(idempotent=True, retries=1)
 PROBED = Recovery(probe=True)
+SAFE = Undoing(safe_if_absent=True)
+SAFE_AGAIN = Undoing(safe_if_absent=True, idempotent=True, retries=1)
+ROLL_BACK = Undoing(safe_if_absent=True, idempotent=True, retries=1)
+COMPENSATED = Recovery(compensation=SAFE)
 
 _salts = count(1)
 
@@ -342,6 +347,18 @@ class World:
     ) -> tuple[e.Event, ...]:
         return self.apply(self.concluding(outcome, index, **changes))
 
+    def taking_back(
+        self, index: int = 0, *, step: int = 1, run: str = "r1", **changes: Any
+    ) -> c.TakeBack:
+        """Give the command that takes back what a call may have done."""
+        known, call = self.run(run), self.call(index, step=step, run=run)
+        fence = known.fence if known.kind == "driven" else None
+        given: dict[str, Any] = {"fence": fence, "holder": HOLDER, "digest": call.digest}
+        return c.TakeBack(at=call.at, **{**given, **changes})
+
+    def take_back(self, index: int = 0, **changes: Any) -> tuple[e.Event, ...]:
+        return self.apply(self.taking_back(index, **changes))
+
     def expire(self, run: str = "r1") -> tuple[e.Event, ...]:
         return self.apply(c.Expire(run=run))
 
@@ -350,6 +367,7 @@ DONE = c.Succeeded(told="done")
 RAISED = c.Failed(error="it raised")
 NOT_DONE = c.Failed(error="refused", not_done=True)
 LOST = c.Unknown(cause="the connection broke")
+ENDED = c.Unknown(cause="the connection broke", body_over=True)
 
 
 def names(events: tuple[e.Event, ...]) -> list[str]:
@@ -396,4 +414,24 @@ def delegated(*siblings: c.Proposal) -> World:
     world.start()
     world.propose(agent(0), *siblings)
     world.delegate()
+    return world
+
+
+def failed(recovery: Recovery = COMPENSATED, **changes: Any) -> World:
+    """Give a world whose one call failed, and is to be taken back."""
+    world = executing(recovery=recovery, **changes)
+    world.conclude(RAISED)
+    return world
+
+
+def due(world: World) -> str:
+    """Name the way in which the call is to be taken back, or else what it stands in."""
+    state = world.call().state
+    return state.how if isinstance(state, UndoDue) else world.code()
+
+
+def later(world: World, pause: timedelta = timedelta(minutes=1)) -> World:
+    """Let the time pass until a pause is over, and drive the run again."""
+    world.wait(pause)
+    world.lease()
     return world

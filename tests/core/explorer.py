@@ -25,6 +25,7 @@ from placet.core.state import (
     RetryDue,
     Run,
     RunOver,
+    UndoDue,
     Working,
 )
 from placet.core.values import Occurrence, RunKind
@@ -36,6 +37,7 @@ from placet.core.work import (
     Probe,
     Recover,
     RunEffect,
+    TakeBack,
     Wait,
     next_work,
 )
@@ -141,7 +143,8 @@ def _moves(scenario: Scenario, node: Node, walk: Walk) -> Iterator[tuple[str, No
         # What a framework's process leaves before anybody was asked, its owner starts again.
         lasting = not driver.live or node.state.requests
         if driver != Driver() and lasting and node.shadow.crashes < scenario.crashes:
-            crashed = replace(node.shadow, crashes=node.shadow.crashes + 1)
+            loose = frozenset(body for body in node.shadow.loose if body[0] != number)
+            crashed = replace(node.shadow, crashes=node.shadow.crashes + 1, loose=loose)
             yield f"crash {number}", Node(node.state, with_driver(crashed, number, Driver()))
     if node.shadow.environment < scenario.worlds:
         changed = replace(node.shadow, environment=node.shadow.environment + 1)
@@ -165,7 +168,8 @@ def _with_foreign(node: Node) -> Node:
 def _of_time(scenario: Scenario, node: Node) -> Iterator[tuple[str, Node]]:
     state = node.state
     deadlines = [r.deadline_at for r in state.requests.values() if r.pending and not r.lapsed]
-    retries = [x.state.again_at for x in state.calls.values() if isinstance(x.state, RetryDue)]
+    due = (RetryDue, UndoDue)
+    retries = [x.state.again_at for x in state.calls.values() if isinstance(x.state, due)]
     leases = [x.state.until for x in state.runs.values() if isinstance(x.state, Working)]
     leases += [
         x.state.until
@@ -284,16 +288,14 @@ def _works(
                 eligible=frozenset({"ann", "bob"}) - node.shadow.dismissed,
                 policy_version="p",
                 child=child if call.kind == "agent" else None,
+                snapshot=None if call.recovery.roll_back is None else "as it was",
             )
             yield f"begins {at}", begin
         case Recover(at=at):
-            attempts = node.state.calls[at].attempts
-            yield f"recovers {at}", c.Lose(at=at, attempt=attempts, fence=fence, cause="gone")
+            yield f"recovers {at}", _lose(node, at, fence)
         case Probe(at=at):
             attempts = node.state.calls[at].attempts
-            gone = all(
-                driver.inside is None or driver.inside[0] != at for driver in node.shadow.drivers
-            )
+            gone = not node.shadow.bodies(at)
             for happened in (True, False, None):
                 yield (
                     f"probes {at} {happened}",
@@ -301,6 +303,8 @@ def _works(
                         at=at, attempt=attempts, fence=fence, happened=happened, body_gone=gone
                     ),
                 )
+        case TakeBack(at=at):
+            yield f"takes back {at}", hosting.take_back(node, at, number, fence)
         case ExpireDue():
             yield "expires", c.Expire(run=run.id)
         case Finish(stop=stop):
@@ -313,6 +317,14 @@ def _works(
                         yield from _works(scenario, node, number, run, fence, RunEffect(at=call.at))
         case _:
             pass
+
+
+def _lose(node: Node, at: Occurrence, fence: int) -> c.Lose:
+    """Take an attempt from its holder, which is seen to be gone where its body is."""
+    call = node.state.calls[at]
+    assert isinstance(call.state, Executing), "only an attempt under way is recovered"
+    gone = None if node.shadow.bodies(at) else call.state.holder
+    return c.Lose(at=at, attempt=call.attempts, fence=fence, cause="gone", gone=gone)
 
 
 def _turn(scenario: Scenario, node: Node, run: Run, step: int, fence: int) -> c.Propose:
@@ -383,10 +395,15 @@ def _applied(
             )
         case c.CancelRun():
             shadow = replace(shadow, cancelled=True)
-        case c.Conclude(at=at, outcome=c.Failed(not_done=True)):
-            shadow = replace(shadow, acted=shadow.acted - {at})
-        case c.Probed(at=at, happened=False, body_gone=True):
-            shadow = replace(shadow, acted=shadow.acted - {at})
+        case c.Conclude(at=at, attempt=attempt, outcome=c.Failed(not_done=True)):
+            shadow = replace(shadow, acted=shadow.acted - {(at, attempt)})
+        case c.Conclude(at=at, attempt=attempt, outcome=c.Unknown(body_over=False)):
+            recovery = node.state.calls[at].recovery
+            if recovery.probe or recovery.roll_back or recovery.compensation:
+                assert who is not None
+                shadow = replace(shadow, loose=shadow.loose | {(who, at, attempt)})
+        case c.Probed(at=at, attempt=attempt, happened=False, body_gone=True):
+            shadow = replace(shadow, acted=shadow.acted - {(at, attempt)})
         case _:
             pass
     if isinstance(command, c.Conclude):
@@ -400,7 +417,8 @@ def _applied(
     pending = {request.id for request in state.requests.values() if request.pending}
     votes = frozenset(vote for vote in shadow.votes if vote[0] in pending)
     outdated = shadow.outdated & pending
-    return Node(state, replace(shadow, votes=votes, outdated=outdated))
+    loose = frozenset(body for body in shadow.loose if state.calls[body[1]].open)
+    return Node(state, replace(shadow, votes=votes, outdated=outdated, loose=loose))
 
 
 def _after_refusal(

@@ -23,9 +23,19 @@ from placet.core.state import (
     RetryDue,
     RunOver,
     Session,
+    UndoDue,
 )
 from placet.core.values import Occurrence
-from placet.core.work import ExpireDue, Finish, Probe, Recover, ResumeHost, held_by, next_work
+from placet.core.work import (
+    ExpireDue,
+    Finish,
+    Probe,
+    Recover,
+    ResumeHost,
+    TakeBack,
+    held_by,
+    next_work,
+)
 from tests.core.shadow import HOLDERS, PARENT, Node, Scenario, with_driver
 
 Move = tuple[str, int | None, c.Command]
@@ -51,10 +61,20 @@ def moves(scenario: Scenario, node: Node, proposing: Proposing) -> Iterator[Move
             attempt = node.state.calls[at].attempts
             probed = c.Probed(at=at, attempt=attempt, fence=None, happened=None)
             yield "worker probes", None, probed
+        case TakeBack(at=at):
+            for number, driver in enumerate(node.shadow.drivers):
+                if driver.inside is None:
+                    yield f"{number} takes back {at}", number, take_back(node, at, number, None)
         case Finish(stop=stop):
             yield "worker finishes", None, c.FinishRun(run=PARENT, fence=None, stop=stop)
         case _:
             pass
+
+
+def take_back(node: Node, at: Occurrence, number: int, fence: int | None) -> c.TakeBack:
+    """Give the command with which a process begins to take a call back."""
+    digest = node.state.calls[at].digest
+    return c.TakeBack(at=at, fence=fence, holder=HOLDERS[number], digest=digest)
 
 
 def _of_process(
@@ -140,5 +160,5 @@ def _taken(state: Session, looked: int) -> Session:
 def _must_wait(state: Session) -> bool:
     """Say whether people must act first; an attempt that is under way is waited for in place."""
     calls = [call for call in state.step_calls(PARENT, 1) if call.open]
-    under_way = any(isinstance(call.state, (Executing, RetryDue, Lost)) for call in calls)
+    under_way = any(isinstance(call.state, (Executing, RetryDue, Lost, UndoDue)) for call in calls)
     return bool(calls) and not under_way and not any(_may_begin(state, call) for call in calls)

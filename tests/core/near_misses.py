@@ -16,6 +16,7 @@ from placet.core.state import (
     Request,
     RetryDue,
     RunOver,
+    UndoDue,
     Working,
 )
 from placet.core.values import CallCode, Occurrence, Principal, Recovery, Ruling
@@ -30,6 +31,7 @@ from placet.core.work import (
     ResumeHost,
     RunEffect,
     RunReads,
+    TakeBack,
     Wait,
 )
 from tests.core.build import (
@@ -42,6 +44,7 @@ from tests.core.build import (
     BOT,
     DENY,
     DONE,
+    ENDED,
     EVE,
     EVERYBODY,
     HOLDER,
@@ -52,6 +55,9 @@ from tests.core.build import (
     OTHER,
     PROBED,
     RAISED,
+    ROLL_BACK,
+    SAFE,
+    SAFE_AGAIN,
     USER,
     World,
     answer,
@@ -68,7 +74,13 @@ from tests.core.build import (
 Choose = Callable[[Sequence[Any]], Any]
 
 RULINGS: tuple[Ruling, ...] = (ASK, ASK, ASK_TWO, ALLOW, DENY)
-RECOVERIES: tuple[Recovery, ...] = (ONCE, AGAIN, PROBED)
+RECOVERIES: tuple[Recovery, ...] = (
+    ONCE,
+    AGAIN,
+    PROBED,
+    Recovery(compensation=SAFE),
+    replace(AGAIN, roll_back=ROLL_BACK, compensation=SAFE_AGAIN),
+)
 #: What leads away from the deeper states, and is chosen less often.
 DISTURBING = (
     c.StartRun,
@@ -128,7 +140,8 @@ def later(world: World) -> list[datetime]:
     found = [r.deadline_at for r in state.requests.values() if r.pending and not r.lapsed]
     found += [x.state.until for x in state.runs.values() if isinstance(x.state, Working)]
     found += [x.state.until for x in state.calls.values() if isinstance(x.state, Executing)]
-    found += [x.state.again_at for x in state.calls.values() if isinstance(x.state, RetryDue)]
+    due = (RetryDue, UndoDue)
+    found += [x.state.again_at for x in state.calls.values() if isinstance(x.state, due)]
     return sorted(instant for instant in found if instant > state.now)
 
 
@@ -225,6 +238,8 @@ def _begins_of(world: World, place: Occurrence, choose: Choose) -> Iterator[c.Be
     begin = world.beginning(place.index, step=place.step, run=place.run)
     if world.state.calls[place].kind == "agent":
         begin = replace(begin, child=child)
+    elif world.state.calls[place].recovery.roll_back is not None:
+        begin = replace(begin, snapshot="as it was")
     yield begin
     today = begin.today
     assert isinstance(today, c.Sound)
@@ -256,6 +271,8 @@ def _works(world: World, run: str, fence: int | None, choose: Choose) -> Iterato
                 told="done",
                 body_gone=choose((True, False)),
             )
+        case TakeBack(at=place):
+            yield world.taking_back(place.index, step=place.step, run=run)
         case Finish(stop=stop):
             yield c.FinishRun(run=run, fence=fence, stop=stop)
         case ExpireDue() | Wait() | ResumeHost() | Done():
@@ -283,7 +300,7 @@ def _call(choose: Choose, place: Occurrence) -> c.Proposal:
 def _bodies(world: World) -> Iterator[c.Command]:
     for call in world.state.calls.values():
         if isinstance(call.state, Executing):
-            for outcome in (DONE, RAISED, NOT_DONE, LOST):
+            for outcome in (DONE, RAISED, NOT_DONE, LOST, ENDED):
                 yield c.Conclude(
                     at=call.at, attempt=call.attempts, fence=call.state.fence, outcome=outcome
                 )
@@ -313,6 +330,10 @@ def near_misses(world: World, command: c.Command) -> Iterator[NearMiss]:
             yield NearMiss("another digest", replace(command, digest="0" * 64))
         case c.Begin():
             yield from _begins(world, command)
+        case c.TakeBack():
+            yield NearMiss("another digest", replace(command, digest="0" * 64))
+            yield NearMiss("another call", replace(command, at=replace(command.at, index=99)))
+            yield from _fenced(world, command, command.at.run)
         case c.Conclude():
             for field in ("attempt", "fence"):
                 for step in (-1, 1):
@@ -396,7 +417,8 @@ def _begins(world: World, command: c.Begin) -> Iterator[NearMiss]:
 
 def _proposals(world: World, command: c.Propose) -> Iterator[NearMiss]:
     yield from _fenced(world, command, command.run)
-    yield NearMiss("a step too far", replace(command, step=command.step + 1))
+    if command.fence is not None:  # A framework's steps are named by the framework.
+        yield NearMiss("a step too far", replace(command, step=command.step + 1))
     for call in command.calls[:1]:
         if isinstance(call, c.Sound):
             for field, value in (("run", "other"), ("step", 99)):

@@ -19,6 +19,7 @@ from tests.core.build import (
     AGAIN,
     ALLOW,
     ANN,
+    COMPENSATED,
     DENY,
     DONE,
     LOST,
@@ -33,6 +34,7 @@ from tests.core.build import (
     at,
     edit,
     executing,
+    failed,
     question,
     reject,
     settle,
@@ -113,6 +115,12 @@ def _retry() -> Subject:
     world.conclude(RAISED)
     world.wait(timedelta(seconds=1))
     world.lease()
+    return _of(world)
+
+
+def _undoing() -> Subject:
+    world = failed()
+    world.take_back()
     return _of(world)
 
 
@@ -225,6 +233,9 @@ CALLS: Mapping[str, Callable[[], Subject]] = {
     "Executing, driven by another": _abandoned,
     "RetryDue": _retry,
     "Lost": _probed,
+    "Executing, with a compensation": lambda: _of(executing(recovery=COMPENSATED)),
+    "UndoDue": lambda: _of(failed()),
+    "Executing, taking back": _undoing,
     "Unsettled": _settlement,
     "CallOver": _over,
 }
@@ -310,13 +321,14 @@ def _of_effects(world: World, fence: int | None) -> Mapping[str, c.Command]:
     call = world.state.calls.get(at())
     attempts = call.attempts if call else 0
     held = getattr(call.state, "fence", 0) if call else 0
+    digest = call.digest if call else ""
     today = world.drafts[at()]
     today = replace(today, draft=replace(today.draft, salt="ab" * 16))
     begin = c.Begin(
         at=at(),
         fence=fence,
         holder=OTHER,
-        digest=call.digest if call else "",
+        digest=digest,
         today=today,
         eligible=frozenset({"ann", "bob"}),
         policy_version="p1",
@@ -333,6 +345,7 @@ def _of_effects(world: World, fence: int | None) -> Mapping[str, c.Command]:
         "Begin, the world changed": replace(begin, today=changed),
         "Begin, ann may not decide any more": replace(begin, eligible=frozenset({"bob"})),
         "Begin, a child run": replace(begin, child=child),
+        "TakeBack": c.TakeBack(at=at(), fence=fence, holder=OTHER, digest=digest),
         "Conclude, succeeded": conclude(DONE),
         "Conclude, failed": conclude(RAISED),
         "Conclude, unknown": conclude(LOST),

@@ -24,11 +24,12 @@ from placet.core.state import (
     Run,
     RunOver,
     Session,
+    UndoDue,
     Unsettled,
     Working,
     overlap,
 )
-from placet.core.values import Allow, Holder, Occurrence, Principal
+from placet.core.values import Allow, Holder, Occurrence, Principal, Purpose
 from placet.core.work import (
     Done,
     Wait,
@@ -83,7 +84,7 @@ class Shadow:
     """What is true of the world, whatever the session says."""
 
     drivers: tuple[Driver, ...]
-    acted: frozenset[Occurrence] = frozenset()
+    acted: frozenset[tuple[Occurrence, int]] = frozenset()
     votes: frozenset[tuple[str, str]] = frozenset()
     noes: frozenset[str] = frozenset()
     asks: frozenset[tuple[Occurrence, int]] = frozenset()
@@ -96,6 +97,22 @@ class Shadow:
     foreign: int = 0
     outdated: frozenset[str] = frozenset()
     delegated: frozenset[Occurrence] = frozenset()
+    #: The attempts that take something back, and the bodies that their process left behind.
+    undoing: frozenset[tuple[Occurrence, int]] = frozenset()
+    loose: frozenset[tuple[int, Occurrence, int]] = frozenset()
+
+    def may_have_acted(self, at: Occurrence) -> bool:
+        """Say whether an attempt at a call may have acted."""
+        return any(place == at for place, _ in self.acted)
+
+    def bodies(self, at: Occurrence) -> set[tuple[int, int]]:
+        """Name the bodies of a call that may act yet: (process, attempt)."""
+        inside = {
+            (number, driver.inside[1])
+            for number, driver in enumerate(self.drivers)
+            if driver.inside is not None and driver.inside[0] == at
+        }
+        return inside | {(number, attempt) for number, left, attempt in self.loose if left == at}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +177,7 @@ def key(node: Node) -> object:
         shadow.dismissed,
         shadow.cancelled,
         (shadow.foreign, frozenset(names[request] for request in shadow.outdated)),
+        (shadow.undoing, shadow.loose),
     )
 
 
@@ -181,8 +199,12 @@ def _run_key(state: Session, run: Run) -> object:
 def _call_key(state: Session, call: Call) -> object:
     more: object = ()
     match call.state:
-        case Executing(fence=fence, until=until):
-            more = (fence == state.runs[call.at.run].fence, until <= state.now)
+        case Executing(fence=fence, until=until, purpose=purpose):
+            more = (fence == state.runs[call.at.run].fence, until <= state.now, purpose)
+        case UndoDue(how=how, again_at=again_at):
+            more = (how, again_at <= state.now, call.undone_from)
+        case Lost(body_over=over):
+            more = over
         case RetryDue(again_at=again_at, lost=lost):
             more = (again_at <= state.now, lost)
         case Asking():
@@ -191,7 +213,7 @@ def _call_key(state: Session, call: Call) -> object:
             pass
     if not call.open:
         return call.at, getattr(call.state, "code", "")
-    counts = (call.attempts, call.voids, call.version, call.asked, call.environment)
+    counts = (call.stray, call.attempts, call.voids, call.version, call.asked, call.environment)
     return call.at, type(call.state).__name__, more, counts, call.edited_by
 
 
@@ -230,8 +252,10 @@ def noticed(
                 assert at not in asks, "a person is asked twice about one action"
             asks[at] = asks.get(at, 0) + 1
             return replace(shadow, asks=frozenset(asks.items()))
-        case e.CallEnded(at=at):
+        case e.CallEnded(at=at, code=code):
             assert at not in before.calls or before.calls[at].open, "a call has two results"
+            if code == "tool_failed" and at in before.calls and before.calls[at].way_back():
+                assert not shadow.may_have_acted(at), "what may have acted is not taken back"
             return shadow
         case e.RequestVoided(request=request, changed=changed) if "surface generation" in changed:
             assert request in shadow.outdated, "a request is voided by what was there to be seen"
@@ -243,9 +267,14 @@ def noticed(
         case e.AttemptBegun():
             assert who is not None
             walk.entered += 1
-            _entered(scenario, before, shadow, who, event)
             inside = (event.at, event.attempt, event.fence)
-            shadow = replace(shadow, acted=shadow.acted | {event.at})
+            if event.purpose == "run":
+                _entered(scenario, before, shadow, who, event)
+                shadow = replace(shadow, acted=shadow.acted | {(event.at, event.attempt)})
+            else:
+                _taken_back(before, shadow, who, event)
+                undoing = shadow.undoing | {(event.at, event.attempt)}
+                shadow = replace(shadow, undoing=undoing)
             return with_driver(shadow, who, replace(shadow.drivers[who], inside=inside))
         case _:
             return shadow
@@ -261,21 +290,48 @@ def _entered(
         _leased(before, run, who)
     assert call.open, "a call that has a result runs"
     first = call.attempts == 0
-    again = call.recovery.idempotent or event.at not in shadow.acted
+    again = call.recovery.idempotent or not shadow.may_have_acted(event.at)
     assert again, "an effect that may have happened is begun again"
     if not first:
         return
     assert not shadow.cancelled, "an effect begins after its run was cancelled"
-    for other in before.calls.values():
-        under_way = isinstance(other.state, (Executing, RetryDue, Lost, Unsettled))
-        if other.at != call.at and overlap(other.surface, call.surface):
-            assert not under_way, "two effects on one surface"
+    _alone(before, call)
     if event.request is None:
         assert isinstance(template["ruling"], Allow), "nobody was asked"
         waiting = [r for r in before.requests.values() if isinstance(r.state, Open)]
         assert not waiting, "an effect slips past while a request waits"
         return
     _approved(before, shadow, call, before.requests[event.request])
+
+
+def _taken_back(before: Session, shadow: Shadow, who: int, event: e.AttemptBegun) -> None:
+    """Hold the promises at the moment in which a process begins to take a call back (D8)."""
+    call = before.calls[event.at]
+    if before.runs[event.at.run].kind == "driven":
+        _leased(before, before.runs[event.at.run], who)
+    assert isinstance(call.state, UndoDue), "what is not to be taken back is"
+    assert before.now >= call.state.again_at, "it is taken back too early"
+    assert shadow.may_have_acted(event.at), "what certainly did not act is taken back"
+    for _, attempt in shadow.bodies(event.at):
+        of_it = (event.at, attempt) in shadow.undoing
+        assert of_it, "it is taken back while its body may act"
+        assert call.recovery.compensation is not None, "two roll-backs at once"
+        assert call.recovery.compensation.idempotent, "two compensations at once"
+    again = call.attempts > call.undone_from
+    assert not again or _idempotent(call, event.purpose), "it is taken back twice"
+    _alone(before, call)
+
+
+def _idempotent(call: Call, how: Purpose) -> bool:
+    undoing = call.recovery.roll_back if how == "roll_back" else call.recovery.compensation
+    return undoing is not None and undoing.idempotent
+
+
+def _alone(before: Session, call: Call) -> None:
+    for other in before.calls.values():
+        under_way = isinstance(other.state, (Executing, RetryDue, Lost, UndoDue, Unsettled))
+        if other.at != call.at and overlap(other.surface, call.surface):
+            assert not under_way, "two effects on one surface"
 
 
 def _leased(before: Session, run: Run, who: int) -> None:

@@ -26,7 +26,7 @@ from placet.core.codec import (
     instant_of,
     micros_of,
 )
-from placet.core.values import Holder, Needs, Occurrence, Payload, Recovery
+from placet.core.values import Holder, Needs, Occurrence, Payload, Recovery, Undoing
 
 EVENTS: tuple[type, ...] = get_args(e.Event)
 PARTS: tuple[type, ...] = (s.Run, s.Call, s.Request, s.No)
@@ -151,9 +151,12 @@ def test_what_was_written_once_is_read_for_ever(value: Any, text: str) -> None:
 def test_what_is_left_out_means_what_it_meant() -> None:
     assert {
         "Call.environment": "",
+        "AttemptBegun.purpose": "run",
         "Call.scope": (),
         "CallProposed.environment": "",
         "CallProposed.scope": (),
+        "Executing.purpose": "run",
+        "Lost.purpose": "run",
         "Needs.quorum": 1,
         "Recovery.backoff": timedelta(seconds=1),
         "Recovery.time_limit": timedelta(minutes=5),
@@ -161,6 +164,8 @@ def test_what_is_left_out_means_what_it_meant() -> None:
         "RequestOpened.readable": True,
         "Run.mode": "act",
         "RunStarted.mode": "act",
+        "Undoing.backoff": timedelta(seconds=1),
+        "Undoing.time_limit": timedelta(minutes=5),
     } == LEFT_OUT
     proposed = json.loads(encode(_proposed()))
     assert proposed["recovery"] == {}
@@ -173,7 +178,7 @@ def test_what_is_left_out_means_what_it_meant() -> None:
 @pytest.mark.promise("D7")
 def test_whatever_else_has_a_default_that_is_not_empty_is_written_out() -> None:
     """So that changing a default changes no value that was written before."""
-    for cls in {*EVENTS, *PARTS, Needs, Recovery, Holder}:
+    for cls in {*EVENTS, *PARTS, Needs, Recovery, Undoing, Holder}:
         for each in fields(cls):
             fixed = f"{cls.__name__}.{each.name}" in LEFT_OUT
             assert fixed or each.default is MISSING or not each.default, (cls, each.name)

@@ -9,25 +9,31 @@ from typing import Any
 import pytest
 
 from placet.core import deciding_effects as effects
+from placet.core import deciding_outcomes as outcomes
 from placet.core import deciding_requests as requests
 from placet.core import deciding_runs as runs
 from placet.core import events as e
-from placet.core.state import Open, Session
+from placet.core.state import Lost, Open, Session, UndoDue
 from placet.core.unfolding import Unfolding
-from placet.core.values import Ask, Needs
-from placet.core.work import due_requests
+from placet.core.values import Ask, Needs, Recovery
+from placet.core.work import due_requests, held_by
 from tests.core.build import (
     AGAIN,
     ALLOW,
     ANN,
     ASK,
     ASK_TWO,
+    COMPENSATED,
     DONE,
+    ENDED,
     HOUR,
     LOST,
     NOT_DONE,
     PROBED,
     RAISED,
+    ROLL_BACK,
+    SAFE,
+    SAFE_AGAIN,
 )
 from tests.core.explorer import Broken, explore
 from tests.core.shadow import Scenario
@@ -81,6 +87,40 @@ SMALL = {
     "a probe": Scenario(calls=({**GATED, "recovery": PROBED},), people=(ANN,), leases_lost=1),
 }
 
+BOTH = Recovery(roll_back=ROLL_BACK, compensation=SAFE)
+SMALL |= {
+    "a compensation, two drivers, a crash, a lost lease": Scenario(
+        calls=({**GATED, "recovery": COMPENSATED},),
+        people=(ANN,),
+        outcomes=(DONE, RAISED, NOT_DONE, LOST, ENDED),
+    ),
+    "a roll-back and a compensation of what is tried again": Scenario(
+        calls=({**GATED, "recovery": replace(BOTH, idempotent=True, retries=1)},),
+        people=(ANN,),
+        crashes=0,
+        drivers=2,
+        outcomes=(DONE, RAISED, LOST, ENDED),
+    ),
+    "a compensation beside an effect, and a cancelled run": Scenario(
+        calls=({**FREE, "recovery": Recovery(compensation=SAFE_AGAIN)}, FREE),
+        people=(ANN,),
+        cancels=True,
+        outcomes=(DONE, RAISED, ENDED),
+    ),
+    "a compensation in a hosted run": Scenario(
+        calls=({**GATED, "recovery": COMPENSATED}, FREE),
+        hosted=True,
+        people=(ANN,),
+        outcomes=(DONE, RAISED, LOST),
+    ),
+    "a probe, and then a compensation": Scenario(
+        calls=({**GATED, "recovery": replace(COMPENSATED, probe=True)},),
+        people=(ANN,),
+        leases_lost=0,
+        outcomes=(DONE, LOST, ENDED),
+    ),
+}
+
 NOBODY = Ask(rule="gated", needs=Needs(approvers=()), lasts=HOUR)
 SMALL["nobody to ask"] = Scenario(calls=({"ruling": NOBODY}, FREE), people=(ANN,))
 
@@ -104,6 +144,13 @@ LARGE = {
     ),
     "a hosted run that asks, is asked about, and is cancelled": Scenario(
         calls=(QUESTION, {**GATED, "recovery": PROBED}, GATED), hosted=True, cancels=True
+    ),
+    "what is tried again, rolled back and compensated, with all that can go wrong": Scenario(
+        calls=({**GATED, "recovery": replace(BOTH, idempotent=True, retries=1)},),
+        people=(ANN,),
+        leases_lost=0,
+        cancels=True,
+        outcomes=(DONE, RAISED, NOT_DONE, LOST, ENDED),
     ),
     "all at once: two people, an edit, a void, a child run, a crash": Scenario(
         calls=(AGENT, GATED), child=(FREE,), edits=1, worlds=1, drivers=1, leases_lost=0
@@ -145,9 +192,35 @@ def _anybody(so_far: Any, by: Any, eligible: Any) -> None:
     """Stands in for the check of authority."""
 
 
-def _always_again(so_far: Unfolding, call: Any, cause: str) -> None:
+def _always_again(so_far: Unfolding, call: Any, unknown: Any) -> None:
+    cause = unknown.cause
     so_far.add(e.AttemptLost(at=call.at, attempt=call.attempts, cause=so_far.text(cause)))
-    effects._again(so_far, call, cause)
+    outcomes._again(so_far, call, cause)
+
+
+def _whatever_runs(so_far: Unfolding, call: Any, cause: str, *, body_over: bool = True) -> bool:
+    how = call.way_back()
+    if how is not None:
+        so_far.take_back(call, how, cause)
+    return how is not None
+
+
+def _over(so_far: Unfolding, call: Any, cause: str) -> None:
+    """Try again as if the last body were known to be over."""
+    found = so_far.call(call.at)
+    if isinstance(found.state, Lost):
+        over = replace(found, state=replace(found.state, body_over=True))
+        so_far.state = replace(so_far.state, calls={**so_far.state.calls, call.at: over})
+    again(so_far, call, cause)
+
+
+def _held_but_by_taking_back(state: Session, call: Any) -> str | None:
+    undoing = any(isinstance(other.state, UndoDue) for other in state.calls.values())
+    return None if undoing else held_by(state, call)
+
+
+def _undoes_again(so_far: Unfolding, call: Any, purpose: Any, failed: Any) -> None:
+    outcomes._tried(so_far, call, HOUR, failed.error)
 
 
 def _forgets_the_call(so_far: Unfolding, command: Any) -> None:
@@ -167,7 +240,7 @@ def _opens_unasked(so_far: Unfolding, command: Any, call: Any, request: Any) -> 
     effects._enter(so_far, command, call, None)
 
 
-take_results, delegate = runs.take_results, effects._delegate
+take_results, delegate, again = runs.take_results, effects._delegate, outcomes._again
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
@@ -201,7 +274,32 @@ MUTANTS: dict[str, tuple[str, Mutant]] = {
     ),
     "a lost effect is tried again": (
         "an edit and a crash",
-        lambda patch: patch.setattr(effects, "_lost", _always_again),
+        lambda patch: patch.setattr(outcomes, "_lost", _always_again),
+    ),
+    "what may still act is taken back": (
+        "a compensation, two drivers, a crash, a lost lease",
+        lambda patch: patch.setattr(outcomes, "give_up", _whatever_runs),
+    ),
+    "a body that was left behind is forgotten": (
+        "a roll-back and a compensation of what is tried again",
+        lambda patch: patch.setattr(
+            outcomes, "_again", lambda so_far, call, cause, **_: _over(so_far, call, cause)
+        ),
+    ),
+    "a compensation is made again": (
+        "a compensation, two drivers, a crash, a lost lease",
+        lambda patch: patch.setattr(outcomes, "_undo_failed", _undoes_again),
+    ),
+    "what failed is not taken back": (
+        "a compensation, two drivers, a crash, a lost lease",
+        lambda patch: patch.setattr(outcomes, "give_up", lambda *given, **more: False),
+    ),
+    "nothing waits for what is taken back": (
+        "a compensation beside an effect, and a cancelled run",
+        lambda patch: (
+            patch.setattr("placet.core.work.held_by", _held_but_by_taking_back),
+            patch.setattr(effects, "held_by", _held_but_by_taking_back),
+        )[0],
     ),
     "a lease is kept while waiting": (
         "an edit and a crash",

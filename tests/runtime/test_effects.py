@@ -85,7 +85,8 @@ def test_a_body_that_raised_has_failed_and_may_have_acted(error: BaseException) 
 @pytest.mark.promise("D4")
 def test_only_not_done_or_a_declared_type_says_that_nothing_was_done() -> None:
     outcome = ended(raising(NotDone("refused")))
-    assert outcome == Failed(error="NotDone: refused", not_done=True)
+    assert isinstance(outcome, Failed)
+    assert outcome == Failed(error="NotDone: refused", not_done=True, spread=outcome.spread)
 
     @tool(not_done=(Declared,))
     def act() -> str:

@@ -23,7 +23,7 @@ from placet.agent.watching import TextArrives, Watching, WorkBegins
 from placet.core import commands as c
 from placet.core import work as w
 from placet.core.errors import ModelTrouble, PlacetError, Refusal, StaleHolder
-from placet.core.state import Resting, RetryDue, Run, RunOver, Session, Working
+from placet.core.state import Resting, RetryDue, Run, RunOver, Session, UndoDue, Working
 from placet.core.values import LEASE, Occurrence
 from placet.runtime.detached import Stop
 from placet.runtime.engine import Engine
@@ -101,7 +101,7 @@ class Loop:
         due = [
             call.state.again_at
             for call in state.calls.values()
-            if call.at.run == run and isinstance(call.state, RetryDue)
+            if call.at.run == run and isinstance(call.state, (RetryDue, UndoDue))
         ]
         if not due or min(due) - state.now > SITS_OUT:
             return False
@@ -186,6 +186,8 @@ class Loop:
                 answer = await self._gate.recover(session, at, fence=fence)
             case w.Probe(at=at):
                 answer = await self._gate.probe(session, at, fence=fence)
+            case w.TakeBack(at=at):
+                answer = await self._gate.take_back(session, at, fence=fence)
             case w.ExpireDue():
                 answer = await self._engine.execute(session, c.Expire(run=run))
             case w.Finish(stop=stop):
@@ -302,7 +304,13 @@ def _tools_of(state: Session, work: w.Work) -> tuple[str, ...]:
     match work:
         case w.RunReads(calls=calls):
             return tuple(state.calls[at].tool for at in calls)
-        case w.RunEffect(at=at) | w.Delegate(at=at) | w.Recover(at=at) | w.Probe(at=at):
+        case (
+            w.RunEffect(at=at)
+            | w.Delegate(at=at)
+            | w.Recover(at=at)
+            | w.Probe(at=at)
+            | w.TakeBack(at=at)
+        ):
             return (state.calls[at].tool,)
         case _:
             return ()

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from placet.agent.signatures import Function, IdempotencyKey, Signature
 from placet.core.errors import InvalidDeclaration
-from placet.core.values import EVERY_SURFACE, CallKind, Recovery
+from placet.core.values import EVERY_SURFACE, CallKind, Recovery, Undoing
 from placet.runtime.declarations import ApprovalFunction, Arguments, Declaration, NotDone
 
 __all__ = ["TIME_LIMIT", "IdempotencyKey", "Tool", "ToolOptions", "tool"]
@@ -40,6 +40,8 @@ class ToolOptions(TypedDict, total=False):
     backoff: timedelta
     time_limit: timedelta
     not_done: tuple[type[BaseException], ...]
+    jitter: float
+    retry_on: tuple[type[BaseException], ...]
 
 
 class Tool:
@@ -56,6 +58,7 @@ class Tool:
         self._preview: Function | None = None
         self._snapshot: Function | None = None
         self._restore: Function | None = None
+        self._compensation: tuple[Function, Undoing] | None = None
         self.__doc__ = function.__doc__
         self.declaration = _declaration(self)
 
@@ -95,6 +98,58 @@ class Tool:
         self.declaration = _declaration(self)
         return function
 
+    @overload
+    def compensate(self, function: F, /) -> F: ...
+    @overload
+    def compensate(
+        self,
+        /,
+        *,
+        safe_if_absent: bool = ...,
+        idempotent: bool = ...,
+        retries: int = ...,
+        backoff: timedelta = ...,
+        time_limit: timedelta = ...,
+    ) -> Callable[[F], F]: ...
+    def compensate(
+        self,
+        function: Function | None = None,
+        /,
+        *,
+        safe_if_absent: bool = False,
+        idempotent: bool = False,
+        retries: int = 0,
+        backoff: timedelta = timedelta(seconds=1),
+        time_limit: timedelta = TIME_LIMIT,
+    ) -> Any:
+        """Declare another effect that undoes what a call did (D8).
+
+        It takes the tool's arguments, and may take an `IdempotencyKey` of its own.
+        `safe_if_absent` says that it does no harm where the call did nothing: only then is it used
+        where a call failed or its outcome is unknown. The rest is as for `tool`.
+        """
+        trying: ToolOptions = {
+            "idempotent": idempotent,
+            "retries": retries,
+            "backoff": backoff,
+            "time_limit": time_limit,
+        }
+        _checked(self.__name__, trying)
+        undoing = Undoing(
+            safe_if_absent=safe_if_absent,
+            idempotent=idempotent,
+            retries=retries,
+            backoff=backoff,
+            time_limit=time_limit,
+        )
+
+        def declared(compensation: Function) -> Function:
+            self._compensation = (compensation, undoing)
+            self.declaration = _declaration(self)
+            return compensation
+
+        return declared if function is None else declared(function)
+
     def restore(self, function: F) -> F:
         """Declare how to bring back what a snapshot holds (D8).
 
@@ -131,6 +186,8 @@ def tool(
     backoff: timedelta = timedelta(seconds=1),
     time_limit: timedelta = TIME_LIMIT,
     not_done: tuple[type[BaseException], ...] = (),
+    jitter: float = 0.0,
+    retry_on: tuple[type[BaseException], ...] = (BaseException,),
 ) -> Tool | Callable[[Function], Tool]:
     """Declare a function as a tool.
 
@@ -155,6 +212,8 @@ def tool(
         "backoff": backoff,
         "time_limit": time_limit,
         "not_done": not_done,
+        "jitter": jitter,
+        "retry_on": retry_on,
     }
     if function is not None:
         return Tool(function, options)
@@ -213,6 +272,14 @@ _OPTIONS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, timedelta) and value > timedelta(0),
         "a timedelta above 0",
     ),
+    "jitter": (
+        lambda value: isinstance(value, (int, float)) and 0 <= value <= 1,
+        "a number from 0 to 1",
+    ),
+    "retry_on": (
+        lambda value: isinstance(value, tuple) and all(map(_is_error, value)),
+        "a tuple of exception types",
+    ),
     "not_done": (
         lambda value: isinstance(value, tuple) and all(map(_is_error, value)),
         "a tuple of exception types",
@@ -244,7 +311,7 @@ def _declaration(tool: Tool) -> Declaration:
     function, options = tool._function, tool._options
     kind: CallKind = "read" if options["reads_only"] else "effect"
     signature = Signature(tool.__name__, function)
-    probe, restore = tool._probe, tool._restore
+    probe, restore, compensation = tool._probe, tool._restore, tool._compensation
 
     def reader(function: Function | None, noun: str) -> Callable[[Arguments], str] | None:
         return None if function is None else signature.reader(function, noun=noun)
@@ -268,7 +335,16 @@ def _declaration(tool: Tool) -> Declaration:
             retries=options["retries"],
             backoff=options["backoff"],
             time_limit=options["time_limit"],
+            jitter_percent=round(options["jitter"] * 100),
+            roll_back=None
+            if tool._snapshot is None or restore is None
+            else Undoing(
+                safe_if_absent=True, idempotent=True, retries=2, time_limit=options["time_limit"]
+            ),
+            compensation=None if compensation is None else compensation[1],
         ),
+        compensate=None if compensation is None else signature.caller(compensation[0]),
+        retry_on=options["retry_on"],
         probe=None if probe is None else signature.caller(probe),
         environment=reader(tool._environment, "an environment"),
         preview=reader(tool._preview, "a preview"),

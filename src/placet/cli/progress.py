@@ -116,6 +116,8 @@ def described(work: w.Work, tools: Sequence[str]) -> str:
             return f"takes {named} over from a process that is gone"
         case w.Probe():
             return f"finds out what became of {named}"
+        case w.TakeBack(at=at):
+            return f"step {at.step}: takes back what {named} may have done"
         case w.ExpireDue():
             return "closes what is past its deadline"
         case w.Finish() | w.Wait() | w.Done() | w.ResumeHost():

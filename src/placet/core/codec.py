@@ -35,8 +35,11 @@ P = TypeVar("P", Run, Call, Request, No)
 LEFT_OUT: Mapping[str, Any] = {
     "Call.environment": "",
     "Call.scope": (),
+    "AttemptBegun.purpose": "run",
     "CallProposed.environment": "",
     "CallProposed.scope": (),
+    "Executing.purpose": "run",
+    "Lost.purpose": "run",
     "Needs.quorum": 1,
     "Recovery.backoff": timedelta(seconds=1),
     "Recovery.time_limit": timedelta(minutes=5),
@@ -44,6 +47,8 @@ LEFT_OUT: Mapping[str, Any] = {
     "RequestOpened.readable": True,
     "Run.mode": "act",
     "RunStarted.mode": "act",
+    "Undoing.backoff": timedelta(seconds=1),
+    "Undoing.time_limit": timedelta(minutes=5),
 }
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

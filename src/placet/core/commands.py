@@ -259,6 +259,23 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TakeBack:
+    """Ask to take back what a call may have done; nobody rules on that (G8, D8).
+
+    `digest` is that of the stored action, computed anew by the caller.
+    """
+
+    at: Occurrence
+    fence: int | None
+    holder: Holder
+    digest: str
+
+    def names(self) -> Names:
+        """Name the call's step."""
+        return Names(runs=(self.at.run,), steps=((self.at.run, self.at.step),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Succeeded:
     """The body returned. `own` is its own result, where `told` says more."""
 
@@ -270,19 +287,25 @@ class Succeeded:
 class Failed:
     """The body raised. `not_done` says that it certainly did not act.
 
-    `own` is what it raised, where `error` says more.
+    `own` is what it raised, where `error` says more. `retriable` says that the error is one of
+    those after which another attempt is worth while, and `spread` how much of its jitter the pause
+    before it has, from 0 to 1.
     """
 
     error: str
     not_done: bool = False
     own: str | None = None
+    retriable: bool = True
+    spread: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """Nobody can say whether the body acted."""
+    """Nobody can say whether the body acted. `body_over` says that it will not do so any more."""
 
     cause: str
+    body_over: bool = False
+    spread: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -461,6 +484,7 @@ Command = (
     | Propose
     | RecordReads
     | Begin
+    | TakeBack
     | Conclude
     | Lose
     | Probed

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from placet.core import commands as c
 from placet.core import deciding_effects as effects
+from placet.core import deciding_outcomes as outcomes
 from placet.core import deciding_requests as requests
 from placet.core import deciding_runs as runs
 from placet.core import deciding_steps as steps
@@ -59,12 +60,14 @@ def _dispatch(so_far: Unfolding, command: c.Command) -> None:
             steps.record_reads(so_far, command)
         case c.Begin():
             effects.begin(so_far, command)
+        case c.TakeBack():
+            effects.take_back(so_far, command)
         case c.Conclude():
-            effects.conclude(so_far, command)
+            outcomes.conclude(so_far, command)
         case c.Lose():
-            effects.lose(so_far, command)
+            outcomes.lose(so_far, command)
         case c.Probed():
-            effects.probed(so_far, command)
+            outcomes.probed(so_far, command)
         case c.Approve():
             requests.approve(so_far, command)
         case c.Reject():

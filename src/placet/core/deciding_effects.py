@@ -7,15 +7,15 @@ person (D4).
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from placet.core import commands as c
 from placet.core import events as e
 from placet.core import wording
-from placet.core.canonical import digest_of, short_id
+from placet.core.deciding_outcomes import give_up, put_to_a_person, undo_digest, undoing_of
 from placet.core.deciding_runs import active
 from placet.core.deciding_steps import answer_to, ask, freeze, nobody
-from placet.core.errors import Closed, Conflict, InProgress, InvalidInput, Refusal, StaleHolder
+from placet.core.errors import Closed, Conflict, InProgress, InvalidInput, Refusal
 from placet.core.state import (
     Allowed,
     Approved,
@@ -24,14 +24,14 @@ from placet.core.state import (
     CallOver,
     Delegated,
     Executing,
-    Lost,
     Open,
     Request,
     RetryDue,
     Run,
+    UndoDue,
 )
 from placet.core.unfolding import Unfolding
-from placet.core.values import Allow, Ask, Deny, Needs, idempotency_key
+from placet.core.values import Allow, Ask, Deny, Holder, Needs, Purpose, idempotency_key
 from placet.core.work import held_by
 
 #: How deep agents that are used as tools may stand under a run.
@@ -39,12 +39,6 @@ MOST_DEPTH = 3
 
 #: How often the world may change under one call before it is denied (G13).
 MOST_VOIDS = 3
-
-#: How often an idempotent body whose outcome was lost is entered again, whatever it declares.
-MOST_LOST_RETRIES = 3
-
-#: How long people have to settle an unknown outcome before its run ends without them.
-SETTLEMENT_LASTS = timedelta(hours=24)
 
 #: How much longer than its time limit an attempt is taken to be alive.
 ATTEMPT_MARGIN = timedelta(seconds=30)
@@ -77,22 +71,45 @@ def begin(so_far: Unfolding, command: c.Begin) -> None:
     today = command.today
     if (today.draft.at if isinstance(today, c.Sound) else today.at) != call.at:
         raise InvalidInput("wrong_occurrence", "Another call was ruled on.", call=str(call.at))
-    if command.digest != call.digest:
-        raise Conflict(
-            "digest_mismatch",
-            "What is stored is not what was ruled on; the store was changed from outside.",
-            hint="Run `placet audit verify`.",
-            call=str(call.at),
-        )
+    _bound(call, command.digest)
     if isinstance(call.state, RetryDue):
-        if so_far.state.now < call.state.again_at:
-            raise Refusal("not_yet", f"Not before {call.state.again_at}.", call=str(call.at))
+        _due(so_far, call, call.state.again_at)
         _begin_again(so_far, command, call, call.state)
     elif isinstance(call.state, Asking):
         _begin_approved(so_far, command, call, so_far.request(call.state.request))
     else:
         _begin_allowed(so_far, command, call)
     so_far.finish_if_idle(run.id)
+
+
+def take_back(so_far: Unfolding, command: c.TakeBack) -> None:
+    """Record the intent to take back what a call may have done, under a key of its own (D8)."""
+    call = so_far.call(command.at)
+    match call.state:
+        case UndoDue(how=how, again_at=again_at):
+            so_far.driven_by(call.at.run, command.fence)
+            _bound(call, command.digest)
+            _due(so_far, call, again_at)
+            _intend(so_far, call, command.holder, purpose=how)
+        case Executing():
+            raise InProgress("call_executing", "An attempt is under way.", call=str(call.at))
+        case _:
+            return
+
+
+def _bound(call: Call, digest: str) -> None:
+    if digest != call.digest:
+        raise Conflict(
+            "digest_mismatch",
+            "What is stored is not what was ruled on; the store was changed from outside.",
+            hint="Run `placet audit verify`.",
+            call=str(call.at),
+        )
+
+
+def _due(so_far: Unfolding, call: Call, again_at: datetime) -> None:
+    if so_far.state.now < again_at:
+        raise Refusal("not_yet", f"Not before {again_at}.", call=str(call.at))
 
 
 def _begin_allowed(so_far: Unfolding, command: c.Begin, call: Call) -> None:
@@ -154,10 +171,12 @@ def _begin_again(so_far: Unfolding, command: c.Begin, call: Call, state: RetryDu
         _enter(so_far, command, call, None)
         return
     cause = f"it was not tried again, because it changed ({', '.join(changed)})"
-    if state.lost and call.recovery.idempotent:  # The attempt before may have acted.
-        _put_to_a_person(so_far, call, cause)
+    certain = not call.acted
+    if not certain and give_up(so_far, call, cause):
+        return
+    if state.lost and not certain:  # The attempt before may have acted.
+        put_to_a_person(so_far, call, cause)
     else:
-        certain = not call.recovery.idempotent
         told = wording.failed(cause, not_done=certain, attempts=call.attempts)
         so_far.end_call(call.at, "tool_failed", so_far.text(told))
 
@@ -266,22 +285,38 @@ def _not_held(so_far: Unfolding, call: Call) -> None:
 
 
 def _enter(so_far: Unfolding, command: c.Begin, call: Call, request: str | None) -> None:
-    run = so_far.run(call.at.run)
     if command.child is not None:
         _delegate(so_far, call, command.child, request)
-        return
-    hosted = run.kind == "hosted"
+    else:
+        _intend(so_far, call, command.holder, request=request, snapshot=command.snapshot)
+
+
+def _intend(
+    so_far: Unfolding,
+    call: Call,
+    holder: Holder,
+    *,
+    purpose: Purpose = "run",
+    request: str | None = None,
+    snapshot: str | None = None,
+) -> None:
+    """Write the intent down: who enters which body, for how long at most, under which key."""
+    run, recovery = so_far.run(call.at.run), call.recovery
+    digest, lasts = call.digest, recovery.time_limit
+    if purpose != "run":
+        digest, lasts = undo_digest(call.digest, purpose), undoing_of(call, purpose).time_limit
     so_far.add(
         e.AttemptBegun(
             at=call.at,
             attempt=call.attempts + 1,
-            key=idempotency_key(call.digest),
-            fence=run.fence + 1 if hosted else run.fence,
-            holder=command.holder,
+            key=idempotency_key(digest),
+            fence=run.fence + 1 if run.kind == "hosted" else run.fence,
+            holder=holder,
             surface=call.surface,
-            until=so_far.state.now + call.recovery.time_limit + ATTEMPT_MARGIN,
+            until=so_far.state.now + lasts + ATTEMPT_MARGIN,
             request=request,
-            snapshot=None if command.snapshot is None else so_far.text(command.snapshot),
+            snapshot=None if snapshot is None else so_far.text(snapshot),
+            purpose=purpose,
         )
     )
 
@@ -317,127 +352,3 @@ def _depth(so_far: Unfolding, run: Run) -> int:
     while run.parent is not None:
         run, depth = so_far.run(run.parent.run), depth + 1
     return depth
-
-
-def conclude(so_far: Unfolding, command: c.Conclude) -> None:
-    """Record what became of an attempt, by whoever still holds it."""
-    call = so_far.call(command.at)
-    held = isinstance(call.state, Executing) and call.state.fence == command.fence
-    if not held or call.attempts != command.attempt:
-        raise StaleHolder(
-            "stale_attempt",
-            "The attempt is not the caller's any more; its outcome was settled without it.",
-            call=str(call.at),
-        )
-    match command.outcome:
-        case c.Succeeded(told=told, own=own):
-            so_far.end_call(call.at, "succeeded", so_far.text(told), own=own)
-        case c.Failed() as failed:
-            _failed(so_far, call, failed)
-        case c.Unknown(cause=cause):
-            _lost(so_far, call, cause)
-    so_far.finish_if_idle(call.at.run)
-
-
-def _failed(so_far: Unfolding, call: Call, failed: c.Failed) -> None:
-    error, not_done = failed.error, failed.not_done
-    again = call.recovery.idempotent or not_done
-    if again and not _stopping(so_far, call) and call.attempts <= call.recovery.retries:
-        _again(so_far, call, error)
-        return
-    # What is not idempotent was tried again only because it is known not to have acted.
-    certain = not_done and (call.attempts == 1 or not call.recovery.idempotent)
-    told = wording.failed(error, not_done=certain, attempts=call.attempts)
-    so_far.end_call(call.at, "tool_failed", so_far.text(told), own=failed.own or error)
-
-
-def _stopping(so_far: Unfolding, call: Call) -> bool:
-    return so_far.run(call.at.run).stopping is not None
-
-
-def _again(so_far: Unfolding, call: Call, cause: str) -> None:
-    pause = call.recovery.backoff * (2 ** (call.attempts - 1))
-    so_far.add(
-        e.AttemptFailed(
-            at=call.at,
-            attempt=call.attempts,
-            again_at=so_far.state.now + pause,
-            cause=so_far.text(cause),
-        )
-    )
-
-
-def _lost(so_far: Unfolding, call: Call, cause: str) -> None:
-    """An outcome that nobody knows: the same key again, the probe, or a person."""
-    so_far.add(e.AttemptLost(at=call.at, attempt=call.attempts, cause=so_far.text(cause)))
-    if call.recovery.idempotent and call.attempts <= max(call.recovery.retries, MOST_LOST_RETRIES):
-        _again(so_far, call, cause)
-    elif not call.recovery.probe:
-        _put_to_a_person(so_far, call, cause)
-
-
-def lose(so_far: Unfolding, command: c.Lose) -> None:
-    """Take an attempt from a holder whose lease has passed or whose process is gone (D5)."""
-    call = so_far.call(command.at)
-    if not isinstance(call.state, Executing) or call.attempts != command.attempt:
-        return
-    run = so_far.run(call.at.run)
-    if run.kind == "hosted":
-        if so_far.state.now < call.state.until and command.gone != call.state.holder:
-            raise InProgress("call_executing", "An attempt is under way.", call=str(call.at))
-    else:
-        so_far.driven_by(run.id, command.fence)
-        if call.state.fence == command.fence:
-            raise InProgress("call_executing", "An attempt is under way.", call=str(call.at))
-    _lost(so_far, call, command.cause)
-    so_far.finish_if_idle(run.id)
-
-
-def probed(so_far: Unfolding, command: c.Probed) -> None:
-    """Take a probe's answer; only a provably dead body permits another attempt (D4)."""
-    call = so_far.call(command.at)
-    if not isinstance(call.state, Lost) or call.attempts != command.attempt:
-        return
-    so_far.driven_by(call.at.run, command.fence)
-    if command.happened:
-        so_far.end_call(call.at, "succeeded", so_far.text(command.told), by="probe")
-    elif command.happened is False and command.body_gone and _stopping(so_far, call):
-        told = wording.failed("the run stops.", not_done=True, attempts=call.attempts)
-        so_far.end_call(call.at, "tool_failed", so_far.text(told), by="probe")
-    elif (
-        command.happened is False
-        and command.body_gone
-        and call.attempts <= max(call.recovery.retries, MOST_LOST_RETRIES)
-    ):
-        _again(so_far, call, "the probe says that it did not happen")
-    else:
-        cause = (
-            "the tool's probe could not tell"
-            if command.happened is None
-            else ("the probe says that it did not happen, but the attempt may still be under way")
-        )
-        _put_to_a_person(so_far, call, cause)
-    so_far.finish_if_idle(call.at.run)
-
-
-def _put_to_a_person(so_far: Unfolding, call: Call, cause: str) -> None:
-    """Open a settlement: those are asked who were asked to approve, or may be asked now."""
-    run = so_far.run(call.at.run)
-    digest = digest_of({"action": call.digest, "attempt": call.attempts, "kind": "settlement"})
-    so_far.add(
-        e.RequestOpened(
-            request=short_id("st", digest),
-            kind="settlement",
-            at=call.at,
-            digest=digest,
-            tool=call.tool,
-            needs=Needs(approvers=call.approvers),
-            requester=run.requester,
-            deadline_at=so_far.state.now + SETTLEMENT_LASTS,
-            rule=call.rule,
-            policy_version="",
-            grounds=so_far.text(cause),
-        )
-    )
-    if run.stopping is not None:
-        so_far.lapse(so_far.request(short_id("st", digest)), cause)

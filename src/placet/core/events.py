@@ -19,6 +19,7 @@ from placet.core.values import (
     Needs,
     Occurrence,
     Payload,
+    Purpose,
     Recovery,
     RequestKind,
     RunKind,
@@ -253,6 +254,7 @@ class AttemptBegun:
     until: datetime
     request: str | None = None
     snapshot: Payload | None = None
+    purpose: Purpose = "run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,6 +265,7 @@ class AttemptFailed:
     attempt: int
     again_at: datetime
     cause: Payload
+    not_done: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,6 +274,17 @@ class AttemptLost:
 
     at: Occurrence
     attempt: int
+    cause: Payload
+    body_over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallUndoing:
+    """What a call may have done is taken back from `again_at` on; `cause` is what failed (D8)."""
+
+    at: Occurrence
+    how: Purpose
+    again_at: datetime
     cause: Payload
 
 
@@ -395,6 +409,7 @@ Event = (
     | AttemptBegun
     | AttemptFailed
     | AttemptLost
+    | CallUndoing
     | CallDelegated
     | CallEnded
     | SettlementLapsed

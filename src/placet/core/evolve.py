@@ -39,6 +39,7 @@ from placet.core.state import (
     Settled,
     Spent,
     Superseded,
+    UndoDue,
     Unsettled,
     Voided,
     Working,
@@ -211,7 +212,9 @@ def _call_delegated(state: Session, event: e.CallDelegated) -> Session:
 
 
 def _attempt_begun(state: Session, event: e.AttemptBegun) -> Session:
-    executing = Executing(fence=event.fence, holder=event.holder, until=event.until)
+    executing = Executing(
+        fence=event.fence, holder=event.holder, until=event.until, purpose=event.purpose
+    )
     call = state.calls[event.at]
     snapshot = event.snapshot.ref if event.snapshot else call.snapshot_ref
     state = _call(state, event.at, executing, attempts=event.attempt, snapshot_ref=snapshot)
@@ -246,14 +249,36 @@ def _known_to_later(state: Session, call: Call) -> Session:
 
 
 def _attempt_failed(state: Session, event: e.AttemptFailed) -> Session:
-    lost = isinstance(state.calls[event.at].state, Lost)
-    return _call(state, event.at, RetryDue(again_at=event.again_at, lost=lost))
+    tried = state.calls[event.at].state
+    assert isinstance(tried, (Executing, Lost)), "only an attempt that was begun can fail"
+    if tried.purpose != "run":
+        return _call(state, event.at, UndoDue(how=tried.purpose, again_at=event.again_at))
+    lost = isinstance(tried, Lost)
+    call = state.calls[event.at]
+    # What is not idempotent is tried again only where its last body is known to be over.
+    left = isinstance(tried, Lost) and not tried.body_over and call.recovery.idempotent
+    due = RetryDue(again_at=event.again_at, lost=lost)
+    acted = call.acted or not event.not_done
+    return _call(state, event.at, due, acted=acted, stray=call.stray or left)
+
+
+def _call_undoing(state: Session, event: e.CallUndoing) -> Session:
+    call = state.calls[event.at]
+    return _call(
+        state,
+        event.at,
+        UndoDue(how=event.how, again_at=event.again_at),
+        failure_ref=call.failure_ref or event.cause.ref,
+        ran=call.ran or call.attempts,
+        undone_from=call.attempts,
+    )
 
 
 def _attempt_lost(state: Session, event: e.AttemptLost) -> Session:
     executing = state.calls[event.at].state
     assert isinstance(executing, Executing), "only an attempt under way can be lost"
-    return _call(state, event.at, Lost(holder=executing.holder))
+    lost = Lost(holder=executing.holder, purpose=executing.purpose, body_over=event.body_over)
+    return _call(state, event.at, lost)
 
 
 def _decided(state: Session) -> Session:
@@ -449,6 +474,7 @@ _HANDLERS: dict[type, Callable[[Session, Any], Session]] = {
     e.AttemptBegun: _attempt_begun,
     e.AttemptFailed: _attempt_failed,
     e.AttemptLost: _attempt_lost,
+    e.CallUndoing: _call_undoing,
     e.CallDelegated: _call_delegated,
     e.CallEnded: _call_ended,
     e.SettlementLapsed: _settlement_lapsed,

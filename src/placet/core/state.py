@@ -23,6 +23,7 @@ from placet.core.values import (
     Mode,
     Needs,
     Occurrence,
+    Purpose,
     Recovery,
     RequestKind,
     RunKind,
@@ -132,6 +133,7 @@ class Executing:
     fence: int
     holder: Holder
     until: datetime
+    purpose: Purpose = "run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +153,16 @@ class Lost:
     """The last attempt's outcome is unknown, and the tool's probe has not answered yet."""
 
     holder: Holder
+    purpose: Purpose = "run"
+    body_over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoDue:
+    """What the call may have done is to be taken back, from `again_at` on (D8)."""
+
+    how: Purpose
+    again_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +186,9 @@ class CallOver:
     by_hand: bool = False
 
 
-CallState = Allowed | Asking | Delegated | Executing | RetryDue | Lost | Unsettled | CallOver
+CallState = (
+    Allowed | Asking | Delegated | Executing | RetryDue | Lost | UndoDue | Unsettled | CallOver
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +197,10 @@ class Call:
 
     `foreign` is the surface's generation without what this call and earlier calls of its step
     added: the part that must not grow between asking and acting (G13). `proposed_key` is the key
-    that the model's own call had, where another version has taken its place.
+    that the model's own call had, where another version has taken its place. `failure_ref` is what
+    failed, of a call that is taken back, `ran` the attempts at the effect itself, and `undone_from`
+    the attempts before those at the present way of taking it back. `acted` says that an earlier
+    attempt may have acted, and `stray` that its body may do so yet.
     """
 
     at: Occurrence
@@ -212,6 +229,11 @@ class Call:
     claim_ref: str | None = None
     edits_ref: str | None = None
     snapshot_ref: str | None = None
+    failure_ref: str | None = None
+    ran: int = 0
+    undone_from: int = 0
+    acted: bool = False
+    stray: bool = False
     proposed_key: str = ""
     state: CallState
 
@@ -219,6 +241,19 @@ class Call:
     def open(self) -> bool:
         """Say whether the call still has no result."""
         return not isinstance(self.state, CallOver)
+
+    def way_back(self, *, after: Purpose = "run") -> Purpose | None:
+        """Name the next way in which what the call may have done can be taken back (D8).
+
+        A roll-back puts a snapshot back, and does no harm where nothing had changed. A compensation
+        is another effect: it is right only where its tool says that it is so, too.
+        """
+        recovery = self.recovery
+        if after == "run" and recovery.roll_back is not None and self.snapshot_ref is not None:
+            return "roll_back"
+        if after != "compensate" and recovery.compensation is not None:
+            return "compensate" if recovery.compensation.safe_if_absent else None
+        return None
 
 
 # --- requests ---------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from placet.core.values import (
     CallCode,
     Occurrence,
     Payload,
+    Purpose,
     StopReason,
     payload_of,
 )
@@ -137,6 +138,11 @@ class Unfolding:
             cause = f"the same call failed {counted.times} times."
             self.stop_run(run_id, "failed", code="interrupted", cause=cause, finish=False)
 
+    def take_back(self, call: Call, how: Purpose, cause: str) -> None:
+        """Let what a call may have done be taken back, from now on (D8)."""
+        now = self.state.now
+        self.add(e.CallUndoing(at=call.at, how=how, again_at=now, cause=self.text(cause)))
+
     def stop_run(
         self, run_id: str, stop: StopReason, *, code: CallCode, cause: str, finish: bool = True
     ) -> None:
@@ -169,10 +175,13 @@ class Unfolding:
                     self.add(e.RequestCancelled(request=request, cause=cause))
                 self.end_call(call.at, code, self.text(told))
             case RetryDue(lost=lost) if not (lost and call.recovery.idempotent):
-                # What is not idempotent is tried again only where it is known not to have acted.
-                certain = not call.recovery.idempotent
-                failed = wording.failed(cause, not_done=certain, attempts=call.attempts)
-                self.end_call(call.at, "tool_failed", self.text(failed))
+                certain = not call.acted
+                how = None if certain else call.way_back()
+                if how is None:
+                    failed = wording.failed(cause, not_done=certain, attempts=call.attempts)
+                    self.end_call(call.at, "tool_failed", self.text(failed))
+                elif not call.stray:  # Or else it is tried again: an earlier body may act yet.
+                    self.take_back(call, how, cause)
             case Delegated(child=child):
                 self.stop_run(child, stop, code=code, cause=cause)
             case Unsettled(request=request):

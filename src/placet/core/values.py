@@ -34,6 +34,8 @@ Mode = Literal["act", "think", "plan-act"]
 
 #: How long a lease lasts before it must be renewed (D5).
 LEASE = timedelta(seconds=60)
+#: What an attempt is for: the effect itself, or taking it back.
+Purpose = Literal["run", "roll_back", "compensate"]
 
 #: Stands among the approvers of a request for whoever the run acts for.
 REQUESTER = "@requester"
@@ -196,14 +198,34 @@ Ruling = Allow | Ask | Deny
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Undoing:
+    """What a tool declares about taking its effect back, by a roll-back or a compensation (D8).
+
+    `safe_if_absent` says that it does no harm where the effect did not happen.
+    """
+
+    safe_if_absent: bool = False
+    idempotent: bool = False
+    retries: int = 0
+    backoff: timedelta = timedelta(seconds=1)
+    time_limit: timedelta = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """What a tool declares about trying again (D4)."""
+    """What a tool declares about trying again, and about taking back (D4, D8).
+
+    `jitter_percent` is the most by which the pause before another attempt is made longer.
+    """
 
     idempotent: bool = False
     probe: bool = False
     retries: int = 0
     backoff: timedelta = timedelta(seconds=1)
     time_limit: timedelta = timedelta(minutes=5)
+    jitter_percent: int = 0
+    roll_back: Undoing | None = None
+    compensation: Undoing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,6 +103,22 @@ def failed(error: str, *, not_done: bool, attempts: int) -> str:
     return f"Failed{times}: {error}\n{acted}"
 
 
+def rolled_back(failure: str, *, attempts: int) -> str:
+    """The body failed, and what it had changed was put back as it was."""
+    return f"{_failed_times(failure, attempts)}\nWhat it had changed was rolled back."
+
+
+def compensated(failure: str, told: str, *, attempts: int) -> str:
+    """The body failed, and what it may have done was undone by another effect."""
+    more = f" ({told})" if told else ""
+    return f"{_failed_times(failure, attempts)}\nWhat it may have done was compensated{more}."
+
+
+def _failed_times(failure: str, attempts: int) -> str:
+    times = f" after {attempts} attempts" if attempts > 1 else ""
+    return f"Failed{times}: {failure}"
+
+
 def outcome_unknown(cause: str) -> str:
     """The body may have acted."""
     return (

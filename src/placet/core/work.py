@@ -25,6 +25,7 @@ from placet.core.state import (
     Run,
     RunOver,
     Session,
+    UndoDue,
     Unsettled,
     Working,
     overlap,
@@ -76,6 +77,13 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TakeBack:
+    """Take back what this call may have done (D8)."""
+
+    at: Occurrence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireDue:
     """Something in the session is past its deadline."""
 
@@ -119,6 +127,7 @@ Work = (
     | Delegate
     | Recover
     | Probe
+    | TakeBack
     | ExpireDue
     | Wait
     | ResumeHost
@@ -143,7 +152,7 @@ def held_by(state: Session, call: Call) -> str | None:
     ones those that are newer. An approved one holds what is newer than it. A settlement, and an
     effect under way, hold their surface. What has begun is not held.
     """
-    if call.attempts and isinstance(call.state, RetryDue):
+    if isinstance(call.state, UndoDue) or (call.attempts and isinstance(call.state, RetryDue)):
         return None
     asked = isinstance(call.state, Asking)
     for request in sorted(state.requests.values(), key=lambda r: (r.order, r.id)):
@@ -155,7 +164,7 @@ def held_by(state: Session, call: Call) -> str | None:
         elif request.order < call.order or (isinstance(request.state, Open) and not asked):
             return request.id
     for other in state.calls.values():
-        under_way = isinstance(other.state, (Executing, RetryDue, Lost))
+        under_way = isinstance(other.state, (Executing, RetryDue, Lost, UndoDue))
         if under_way and other.at != call.at and overlap(other.surface, call.surface):
             return str(other.at)
     return None
@@ -187,6 +196,9 @@ def _urgent(state: Session, run: Run, calls: list[Call]) -> Work | None:
     for call in calls:
         if isinstance(call.state, Lost):
             return Probe(at=call.at)
+    for call in calls:
+        if isinstance(call.state, UndoDue) and state.now >= call.state.again_at:
+            return TakeBack(at=call.at)
     return None
 
 
@@ -255,7 +267,7 @@ def _wait(state: Session, calls: list[Call]) -> Wait:
                     requests.append(request)
                 elif by := held_by(state, call):
                     held.append(by)
-            case RetryDue(again_at=again_at):
+            case RetryDue(again_at=again_at) | UndoDue(again_at=again_at):
                 until.append(again_at)
             case Executing(until=ends):
                 until.append(ends)

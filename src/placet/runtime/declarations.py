@@ -57,7 +57,9 @@ class Declaration:
     `body` and `probe` take the frozen arguments and the idempotency key. `environment` gives the
     fingerprint of what the tool reads of the world (G13), `preview` what the call would change in
     it, as a text that people are shown (H1). `snapshot` gives, before the body is entered, the
-    text from which `restore` can bring the world back to how it was (D8). A read that raises one of
+    text from which `restore` can bring the world back to how it was, and `compensate` undoes what
+    the body did by another effect, under a key of its own (D8). `retry_on` names the errors after
+    which another attempt is worth while. A read that raises one of
     `suspends` has not ended: it is raised on, nothing is recorded, and the read is entered again.
     """
 
@@ -77,6 +79,8 @@ class Declaration:
     probe: Callable[[Arguments, str], Awaitable[object]] | None = None
     environment: Callable[[Arguments], str] | None = None
     preview: Callable[[Arguments], str] | None = None
+    compensate: Body | None = None
+    retry_on: tuple[type[BaseException], ...] = (BaseException,)
     snapshot: Callable[[Arguments], str] | None = None
     restore: Callable[[Arguments, str], None] | None = None
     not_done: tuple[type[BaseException], ...] = (NotDone,)

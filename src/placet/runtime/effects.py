@@ -11,19 +11,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import Awaitable, Callable, Iterator
 from copy import deepcopy
+from dataclasses import replace
 from datetime import timedelta
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
 
 from placet.core.commands import Failed, Succeeded, Unknown
+from placet.core.state import Call
+from placet.core.values import Purpose
 from placet.runtime.authority import inside_tool
 from placet.runtime.declarations import (
     Arguments,
+    Body,
     Declaration,
     Happened,
+    NotDone,
     NotHappened,
     ProbeAnswer,
     Unsure,
@@ -110,6 +116,40 @@ async def _entered(body: Callable[[], Awaitable[object]], call: str) -> object:
             raise _EndedFromOutside(described(ended)) from None
 
 
+def way_back(tool: Declaration, call: Call, snapshot: str | None, how: Purpose) -> Declaration:
+    """Give a tool with the body that takes its call back, as it was declared when it was frozen.
+
+    Where the tool does not declare it any more, the body says that it did nothing.
+    """
+    restore, undoing = tool.restore, call.recovery.compensation
+    body = tool.compensate
+    if how == "roll_back":
+        undoing, body = call.recovery.roll_back, None
+        if restore is not None and snapshot is not None:
+            body = _restoring(restore, snapshot, name=f"restore of {tool.name}")
+    limit = tool.recovery.time_limit if undoing is None else undoing.time_limit
+    # Which errors are worth another attempt, and which say that nothing was done, is declared of
+    # the tool's own body.
+    return replace(
+        tool,
+        body=body or _nothing_declared,
+        recovery=replace(tool.recovery, time_limit=limit),
+        retry_on=(BaseException,),
+        not_done=(NotDone,),
+    )
+
+
+def _restoring(restore: Callable[[Arguments, str], None], snapshot: str, *, name: str) -> Body:
+    async def body(arguments: Arguments, _key: str) -> object:
+        return await in_thread(lambda: restore(arguments, snapshot), name=name)
+
+    return body
+
+
+async def _nothing_declared(_arguments: Arguments, _key: str) -> object:
+    raise NotDone("the tool does not declare how it is taken back any more")
+
+
 async def environment_of(tool: Declaration, arguments: Arguments) -> str:
     """Read what a tool reads of the world (G13); raises what that raises, and TimeoutError."""
     found = await _looked(tool.environment, arguments, name=f"environment of {tool.name}") or ""
@@ -149,13 +189,16 @@ async def _looked(
 
 def judged(error: BaseException, tool: Declaration) -> Failed | Unknown:
     """Say what a body that raised tells about the world."""
+    spread, retriable = random.random(), isinstance(error, tool.retry_on)
     if isinstance(error, tool.not_done):
-        return Failed(error=described(error), not_done=True)
+        return Failed(error=described(error), not_done=True, retriable=retriable, spread=spread)
     if isinstance(error, _EndedFromOutside) or not isinstance(error, Exception):
-        return Unknown(cause=f"it was ended from outside: {_text(error)}")
+        cause = f"it was ended from outside: {_text(error)}"
+        return Unknown(cause=cause, body_over=True, spread=spread)
     if any(_is_lost_connection(cause) for cause in _with_causes(error)):
-        return Unknown(cause=f"the connection was lost: {described(error)}")
-    return Failed(error=described(error))
+        cause = f"the connection was lost: {described(error)}"
+        return Unknown(cause=cause, body_over=True, spread=spread)
+    return Failed(error=described(error), retriable=retriable, spread=spread)
 
 
 def described(error: BaseException) -> str:

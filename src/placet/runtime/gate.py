@@ -21,7 +21,7 @@ from placet.core.card import changes_of
 from placet.core.deciding_steps import is_known
 from placet.core.errors import Conflict, InvalidInput, NotFound, StaleHolder, StoreTrouble
 from placet.core.events import AttemptBegun
-from placet.core.state import Call, Executing, Lost, Request
+from placet.core.state import Call, Executing, Lost, Request, UndoDue
 from placet.core.values import (
     Allow,
     CallCode,
@@ -46,6 +46,7 @@ from placet.runtime.effects import (
     probe,
     snapshot_of,
     text_of,
+    way_back,
 )
 from placet.runtime.engine import Engine
 from placet.runtime.processes import awake, is_gone, this_process
@@ -281,6 +282,45 @@ class Gate:
             session, c.Lose(at=at, attempt=call.attempts, fence=fence, cause=cause, gone=gone)
         )
 
+    async def take_back(self, session: str, at: Occurrence, *, fence: int | None = None) -> Answer:
+        """Take back what a call may have done: an attempt like any other (D8).
+
+        Raises a Refusal where it may not be done now.
+        """
+        call, stored = await self._frozen(session, at)
+        if not isinstance(call.state, UndoDue):
+            return await self._engine.execute(session, self._taking_back(call, fence))
+        failure = await self._text(session, call.failure_ref)
+        snapshot = (
+            None if call.snapshot_ref is None else await self._text(session, call.snapshot_ref)
+        )
+        asked_at = awake()
+        begun = await self._engine.execute(session, self._taking_back(call, fence))
+        intent = next((e for e in begun.events if isinstance(e, AttemptBegun)), None)
+        if intent is None:
+            return begun
+        if awake() - asked_at > STALE_AFTER.total_seconds():
+            await self._still_mine(session, at, intent)
+        tool = self._toolbox.tools.get(call.tool)
+        outcome: Outcome = c.Failed(error=f"there is no tool {call.tool} any more", not_done=True)
+        if tool is not None and isinstance(stored.arguments, Mapping):
+            how = way_back(tool, call, snapshot, intent.purpose)
+            outcome = await attempt(how, stored.arguments, intent.key, call=str(at))
+        if isinstance(outcome, c.Succeeded):
+            told = (
+                wording.rolled_back(failure, attempts=call.ran)
+                if intent.purpose == "roll_back"
+                else wording.compensated(failure, outcome.told, attempts=call.ran)
+            )
+            outcome = c.Succeeded(told=told)
+        return await self._conclude(session, intent, outcome)
+
+    def _taking_back(self, call: Call, fence: int | None) -> c.TakeBack:
+        return c.TakeBack(at=call.at, fence=fence, holder=self._holder, digest=call.digest)
+
+    async def _text(self, session: str, ref: str | None) -> str:
+        return "" if ref is None else await self._engine.payload(session, ref)
+
     async def probe(self, session: str, at: Occurrence, *, fence: int | None = None) -> Answer:
         """Ask the tool's probe what became of a lost attempt, and record its answer (D4)."""
         call, stored = await self._frozen(session, at)
@@ -341,7 +381,7 @@ class Gate:
         today = await self._today(session, call, stored)
         snapshot = None
         tool = self._toolbox.tools.get(call.tool)
-        if tool is not None and isinstance(today, c.Sound) and not call.attempts:
+        if tool is not None and isinstance(today, c.Sound) and not call.acted:
             try:
                 snapshot = await snapshot_of(tool, stored.arguments)
             except Exception as error:  # noqa: BLE001  # Fails closed: the body is not entered.

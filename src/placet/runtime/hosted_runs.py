@@ -129,12 +129,14 @@ class HostedRuns:
                     await self._recover(session, gone)
                 case w.Probe(at=at) if not is_untold or self._is_here(found):
                     await self.gate_of(found).probe(session, at)
+                case w.TakeBack(at=at) if not is_untold or self._is_here(found):
+                    await self.gate_of(found).take_back(session, at)
                 case w.Finish(stop=stop):
                     await self._engine.execute(session, c.FinishRun(run=run, fence=None, stop=stop))
                 case w.ResumeHost() | w.Wait() if is_untold and _has_its_answers(state, run):
                     finish = c.FinishRun(run=run, fence=None, stop="final")
                     await self._engine.execute(session, finish)
-                case w.Probe() | w.ResumeHost() if is_untold:
+                case w.Probe() | w.TakeBack() | w.ResumeHost() if is_untold:
                     raise InProgress(
                         LEFT_TO_CALLER,
                         "It may go on, and is carried out by whoever calls the function again.",

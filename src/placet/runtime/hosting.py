@@ -33,6 +33,7 @@ from placet.core.state import (
     RetryDue,
     RunOver,
     Session,
+    UndoDue,
     Unsettled,
 )
 from placet.core.values import CallCode, GuardKind, Holder, Occurrence, StopReason
@@ -394,8 +395,10 @@ class Hosting:
                 await self.gate.recover(session, call.at)
             case Lost():
                 await self.gate.probe(session, call.at)
-            case RetryDue(again_at=again_at) if state.now < again_at:
+            case RetryDue(again_at=again_at) | UndoDue(again_at=again_at) if state.now < again_at:
                 return False
+            case UndoDue():
+                await self.gate.take_back(session, call.at)
             case Allowed() if call.kind == "read":
                 await self.gate.run_reads(session, (call.at,), body=body)
             case _ if w.held_by(state, call) is not None:

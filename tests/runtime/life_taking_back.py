@@ -52,6 +52,7 @@ def payment(place: Path, kind: Kind, killer: Killer) -> Tool:
         killer.point("before the effect")
         if key not in [known for known, _ in lines(ledger)]:
             append(ledger, f"{key} {amount}")
+        (place / "effect").write_text(str(killer.passed + 1))
         killer.point("after the effect")
         raise OSError("the bank's answer made no sense")
 
@@ -78,6 +79,7 @@ def price(place: Path, killer: Killer) -> Tool:
         """Set it, and fail."""
         killer.point("before the effect")
         path.write_text(f"price {amount}\n")
+        (place / "effect").write_text(str(killer.passed + 1))
         killer.point("after the effect")
         raise OSError("disk full")
 

@@ -7,7 +7,6 @@ happens twice only where it declares that twice is once.
 from __future__ import annotations
 
 import shutil
-from bisect import bisect_left
 from pathlib import Path
 
 import pytest
@@ -66,7 +65,8 @@ def test_a_second_process_killed_while_it_takes_back_for_the_first_changes_nothi
     tmp_path: Path, kind: Kind
 ) -> None:
     """The first dies right after the effect, the second at every third of its own points."""
-    effect = _point_after_the_effect(tmp_path, kind)
+    points(tmp_path, kind)
+    effect = int((tmp_path / "counted" / "effect").read_text())
     for at in range(1, 200, 3):
         directory = tmp_path / f"killed-{at}"
         directory.mkdir()
@@ -78,15 +78,3 @@ def test_a_second_process_killed_while_it_takes_back_for_the_first_changes_nothi
         if status == 0:
             return
     raise AssertionError("the second process has no end")
-
-
-def _point_after_the_effect(place: Path, kind: Kind) -> int:
-    """Find the first point at which the payment stands in the ledger."""
-
-    def is_paid(at: int) -> bool:
-        directory = place / f"sought-{at}"
-        directory.mkdir()
-        assert in_process(live, str(directory), kind, at) == -9
-        return bool(lines(directory / "ledger"))
-
-    return bisect_left(range(points(place, kind)), True, lo=1, key=is_paid)

@@ -125,6 +125,12 @@ class Placet:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
     def add(self, agent: Agent) -> None:
         """Make an agent known to this process.
 

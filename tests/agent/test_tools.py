@@ -167,3 +167,15 @@ def test_what_nobody_would_await_must_not_be_async(what: str) -> None:
 
     with pytest.raises(InvalidDeclaration, match=f"its {what} must not be async"):
         getattr(tool(pay), what)(never)
+
+
+def test_a_type_that_is_not_read_from_json_is_refused_by_the_tools_name() -> None:
+    class Opaque:
+        """Nothing that JSON can hold."""
+
+    def send(what: Opaque) -> str:
+        return "sent"
+
+    send.__annotations__["what"] = Opaque
+    with pytest.raises(InvalidDeclaration, match="Tool send: a parameter's type"):
+        tool(send)

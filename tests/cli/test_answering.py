@@ -96,3 +96,12 @@ def test_what_is_no_question_is_not_answered_and_a_question_not_approved(
     assert (declined.code, declined.document["status"]) == (0, "rejected")
     assert do("answer", "rq_none", "x", by="ana").code == 5
     assert do("answer", request, by="ana").code == 2
+
+
+def test_approving_a_question_is_refused_with_what_to_say_instead(asked: tuple[str, str]) -> None:
+    _, request = asked
+
+    refused = do("approve", request, "--json", by="ana")
+
+    assert refused.error["code"] == "other_kind"
+    assert f"placet answer {request}" in refused.error["hint"]

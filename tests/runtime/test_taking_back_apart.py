@@ -16,7 +16,8 @@ from placet.agent.tools import Tool
 from placet.core.errors import InvalidDeclaration
 from placet.core.state import CallOver, UndoDue
 from placet.core.values import Occurrence
-from placet.runtime.hosting import LEFT_TO_CALLER, Answered, Waiting
+from placet.runtime.hosted_runs import LEFT_TO_CALLER
+from placet.runtime.hosting import Answered, Waiting
 from tests.runtime.desk import Clock, Desk, code_of
 from tests.runtime.hosts import Framework, called
 from tests.runtime.test_taking_back import SAFE, SCRIPT, World, code

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from typing import Any, NewType
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
 from placet.core.canonical import JsonValue, canonical
@@ -47,13 +47,21 @@ class Signature:
             if hint is None or not fixed:
                 raise InvalidDeclaration(
                     "invalid_tool",
-                    f"Tool {name}: parameter {parameter.name} needs a name and a type of its own.",
+                    f"Tool {name}: parameter '{parameter.name}' needs a type of its own.",
+                    hint=f"Write it as `{parameter.name}: str`, say.",
                 )
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[parameter.name] = (hint, default)
         config = ConfigDict(extra="forbid", validate_default=True)
-        model = create_model(f"{name}_arguments", __config__=config, **fields)
-        schema = model.model_json_schema(schema_generator=_WithoutTitles)
+        try:
+            model = create_model(f"{name}_arguments", __config__=config, **fields)
+            schema = model.model_json_schema(schema_generator=_WithoutTitles)
+        except PydanticUserError as error:
+            raise InvalidDeclaration(
+                "invalid_tool",
+                f"Tool {name}: a parameter's type cannot be read from JSON: {error.message}",
+                hint="Use the types of JSON, dataclasses or pydantic models.",
+            ) from error
         schema.pop("title", None)
         self._take(name, model, tuple(fields), schema, _from_json)
 

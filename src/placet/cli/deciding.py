@@ -151,6 +151,8 @@ def bound_digest(
     row, card = asyncio.run(look())
     if not isinstance(row.request.state, Open):
         return None
+    if row.request.kind != "approval" and word in ("approve", "edit"):
+        return card.digest  # Refused at once, with what to do: nothing is typed in vain.
     people.check_authority(row, by=who.name)
     confirmed(word, "\n".join(part for part in (render_text(card), more) if part))
     return card.digest

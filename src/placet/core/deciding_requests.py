@@ -271,7 +271,10 @@ def _bound(
             "approval": "approved, rejected or edited",
         }[request.kind]
         raise Conflict(
-            "other_kind", f"This {request.kind} can only be {what}.", request_id=request_id
+            "other_kind",
+            f"This {request.kind} can only be {what}.",
+            hint=f"Say `{wording.command_for(request_id, request.kind)}`.",
+            request_id=request_id,
         )
     return request
 

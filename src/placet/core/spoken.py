@@ -52,8 +52,10 @@ def spoken(message: str) -> Spoken | None:
     if not _looks_like_command(text):
         return None
     request, after = first_word(rest)
-    if word not in (_APPROVE, _REJECT) or not _REQUEST.fullmatch(request):
+    if word not in (_APPROVE, _REJECT):
         return Malformed(hint=_FORMS)
+    if not _REQUEST.fullmatch(request):
+        return Malformed(hint=f"{request!r} is no request's id. {_FORMS}" if request else _FORMS)
     if word == _APPROVE:
         if after:
             return Malformed(hint=f"Nothing may follow the id. {_FORMS}")

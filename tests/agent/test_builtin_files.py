@@ -390,6 +390,26 @@ def test_what_a_snapshot_holds_is_brought_back_exactly(root: Path, data: bytes |
             assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
+@pytest.mark.promise("D8")
+def test_what_somebody_else_has_changed_since_is_not_rolled_back(root: Path) -> None:
+    path = root / "a.txt"
+    path.write_text("one two\n")
+    tools = {each.__name__: each for each in Workspace(root).tools()}
+    for name, more in (("write", {"content": "x"}), ("edit", {"old": "one", "new": "1"})):
+        tool = tools[name]
+        arguments = frozen(tool, path="a.txt", **more)
+        snapshot, restore = tool.declaration.snapshot, tool.declaration.restore
+        assert snapshot is not None
+        assert restore is not None
+        taken = snapshot(arguments)
+        tool("a.txt", **more)
+        path.write_text("a person's\n")
+        with pytest.raises(NotDone, match="somebody else has changed it"):
+            restore(arguments, taken)
+        assert path.read_text() == "a person's\n"
+        path.write_text("one two\n")
+
+
 def test_directories_that_hold_more_than_was_made_stay(root: Path) -> None:
     write = Workspace(root).write()
     taken = seen(write, "snapshot", path="in/deep/a.txt", content="")

@@ -122,7 +122,8 @@ def test_what_an_edit_replaced_is_kept_with_its_intent(place: Path, placet: Plac
     taken = store.payload("main", "main", edit.snapshot_ref)
     restore = placet._driving.agent("coder").tools[2].declaration.restore
     assert restore is not None
-    restore({"path": "prices.py", "old": "a", "new": "b", "replace_all": False}, taken)
+    old, new = "cents * percent", "cents * percent // 100"
+    restore({"path": "prices.py", "old": old, "new": new, "replace_all": False}, taken)
     assert (place / "work" / "prices.py").read_text().endswith("return cents * percent\n")
 
 

@@ -11,6 +11,7 @@ import binascii
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 from placet.agent.builtin.confinement import (
@@ -66,6 +67,23 @@ def preview_write(files: Confinement, path: str, *, content: str) -> str:
     place = _file_place(files, path)
     before = files.content(place)
     return _diff(place, before, content)
+
+
+def written_by_write(content: str) -> bytes | None:
+    """Give what `write` would put there; None where it cannot."""
+    try:
+        return content.encode("utf-8")
+    except UnicodeEncodeError:
+        return None
+
+
+def written_by_edit(before: bytes, *, old: str, new: str, replace_all: bool) -> bytes | None:
+    """Give what `edit` would make of a file; None where it cannot."""
+    try:
+        text = before.decode("utf-8")
+        return edited(text, old=old, new=new, replace_all=replace_all).text.encode("utf-8")
+    except (Unmatched, UnicodeError):
+        return None
 
 
 def is_written(files: Confinement, path: str, *, content: str) -> bool:
@@ -138,11 +156,15 @@ def snapshot(files: Confinement, path: str) -> str:
     return json.dumps(kept)
 
 
-def restore(files: Confinement, taken: str) -> None:
+def restore(
+    files: Confinement, taken: str, *, written: Callable[[bytes], bytes | None] | None = None
+) -> None:
     """Bring back what a snapshot holds: content and mode, or that nothing was there (D8).
 
-    It goes where the snapshot was taken, and through no link that was made since. Raises NotDone
-    where it could not, and ValueError for what is no snapshot.
+    It goes where the snapshot was taken, and through no link that was made since. `written` gives,
+    of what was there before, what the call would have put there: where the file holds neither, it
+    is somebody else's by now, and stays. Raises NotDone where it could not, and ValueError for
+    what is no snapshot.
     """
     try:
         kept = json.loads(taken)
@@ -155,12 +177,27 @@ def restore(files: Confinement, taken: str) -> None:
     names = (*place.parts, *(part for path in made for part in path.split("/")))
     if any(name in ("", ".", "..") or "/" in name for name in names):
         raise ValueError("This is no snapshot of a file: it leads elsewhere.")
+    if written is not None:
+        _still_ours(files, place, before=None if mode is None else data, written=written(data))
     if mode is None:
         files.remove(place, made=made)
         return
     with files.file(place) as file:
         over = None if file is None else os.fstat(file)
     files.put(place, data, over=None if over is None else Identity.of(over), mode=mode)
+
+
+def _still_ours(
+    files: Confinement, place: Place, *, before: bytes | None, written: bytes | None
+) -> None:
+    """Hold that nobody else has changed the file; raises NotDone."""
+    found = files.content(place)
+    now = None if found is None else found.data
+    if now not in (before, written):
+        raise NotDone(
+            f"{place.shown} holds neither what it held before nor what was to be written: somebody"
+            " else has changed it, and it was left as it is."
+        )
 
 
 # --- texts ----------------------------------------------------------------------------------------

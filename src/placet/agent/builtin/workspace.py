@@ -151,8 +151,10 @@ class Workspace:
             return changing_files.snapshot(files, path)
 
         @write.restore
-        def restore(taken: str, **_: object) -> None:
-            changing_files.restore(files, taken)
+        def restore(taken: str, *, content: str, **_: object) -> None:
+            changing_files.restore(
+                files, taken, written=lambda _: changing_files.written_by_write(content)
+            )
 
         @write.probe
         def is_written(path: str, *, content: str) -> Happened | Unsure:
@@ -190,8 +192,14 @@ class Workspace:
             return changing_files.snapshot(files, path)
 
         @edit.restore
-        def restore(taken: str, **_: object) -> None:
-            changing_files.restore(files, taken)
+        def restore(taken: str, *, old: str, new: str, replace_all: bool, **_: object) -> None:
+            changing_files.restore(
+                files,
+                taken,
+                written=lambda before: changing_files.written_by_edit(
+                    before, old=old, new=new, replace_all=replace_all
+                ),
+            )
 
         return edit
 

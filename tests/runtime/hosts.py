@@ -49,6 +49,7 @@ class Framework:
         *,
         resume: Callable[[str], Coroutine[Any, Any, object]] | None = None,
         agent: str = AGENT,
+        is_guard: bool = False,
         **options: Any,
     ) -> None:
         self.resumed: list[str] = []
@@ -62,7 +63,9 @@ class Framework:
             return None if resume is None else await resume(run)
 
         declared = [each.declaration for each in tools]
-        self.hosting: Hosting = self.placet.host(agent, declared, resume=counted)
+        self.hosting: Hosting = self.placet.host(
+            agent, declared, resume=None if is_guard else counted, is_guard=is_guard
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -237,10 +237,10 @@ def test_a_compensation_of_a_framework_that_fails_waits_for_a_person(tmp_path: P
         assert found == Waiting(requests=tuple(framework.waiting()))
 
 
-def left(place: Path, world: World, clock: Clock, *, agent: str) -> Tool:
+def left(place: Path, world: World, clock: Clock, *, is_guard: bool = False) -> Tool:
     """Leave a call that is to be taken back behind, by a framework that goes away."""
     act = fails(world, idempotent=True, retries=1, backoff=MINUTE)
-    with Framework(place, [act], agent=agent, clock=clock) as framework:
+    with Framework(place, [act], is_guard=is_guard, clock=clock) as framework:
         at = framework.asked(called("act", what="a"))
         gate = framework.placet._driving.gate_of(framework.state(runs=("r",)), "r")
         asyncio.run(gate.run("s", at))
@@ -253,7 +253,7 @@ def left(place: Path, world: World, clock: Clock, *, agent: str) -> Tool:
 @pytest.mark.promise("D2", "D8")
 def test_a_worker_takes_back_what_a_framework_left(tmp_path: Path) -> None:
     world, clock = World(OSError("down"), undo_fails=(OSError("busy"),)), Clock()
-    act = left(tmp_path, world, clock, agent="framework")
+    act = left(tmp_path, world, clock)
     with Framework(tmp_path, [act], clock=clock) as framework:
         framework.work()
         state = framework.state(steps=(("r", 1),)).calls[AT].state
@@ -265,10 +265,10 @@ def test_a_worker_takes_back_what_a_framework_left(tmp_path: Path) -> None:
 @pytest.mark.promise("D8")
 def test_what_no_framework_is_told_of_is_taken_back_by_whoever_calls_again(tmp_path: Path) -> None:
     world, clock = World(OSError("down"), undo_fails=(OSError("busy"),)), Clock()
-    act = left(tmp_path, world, clock, agent="guard:act")
+    act = left(tmp_path, world, clock, is_guard=True)
     with Framework(tmp_path, [], clock=clock) as framework:
         assert framework.work() == []
         assert code_of(lambda: framework.placet.resume_sync("r")) == LEFT_TO_CALLER
         assert world.done == ["act a", "reverse a"]
-    with Framework(tmp_path, [act], agent="guard:act", clock=clock) as framework:
+    with Framework(tmp_path, [act], is_guard=True, clock=clock) as framework:
         assert framework.carry(AT) == COMPENSATED

@@ -29,6 +29,8 @@ from placet.people import Decider, People
 from placet.portal import blocking
 from placet.results import (
     LISTED,
+    MAIN_SESSION,
+    Decision,
     DecisionResult,
     Listed,
     RunResult,
@@ -44,12 +46,6 @@ from placet.runtime.hosting import Hosting
 from placet.runtime.worker import Report, Worker
 from placet.settings import Settings, current_account
 from placet.stores.store import RequestRow, RunRow, Store
-
-#: The session of callers that name none.
-MAIN_SESSION = "main"
-
-Decision = Literal["approve", "reject", "edit"]
-
 
 R = TypeVar("R")
 

@@ -17,6 +17,12 @@ from placet.stores.store import RequestRow, RunRow
 
 T = TypeVar("T")
 
+#: The session of callers that name none.
+MAIN_SESSION = "main"
+
+#: The words that decide about an approval request (H5).
+Decision = Literal["approve", "reject", "edit"]
+
 #: How many requests or runs are listed where no limit is given.
 LISTED = 100
 

@@ -312,7 +312,7 @@ MUTANTS: dict[str, tuple[str, Mutant]] = {
     "child runs void each other": (
         "two child runs that ask on one surface",
         lambda patch: patch.setattr(
-            "placet.core.evolve._known_to_later", lambda state, call: state
+            "placet.core.evolving_calls._known_to_later", lambda state, call: state
         ),
     ),
     "what began elsewhere is not seen": (

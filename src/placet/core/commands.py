@@ -11,6 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from placet.core.decisions import Answer as Answer
+from placet.core.decisions import Approve as Approve
+from placet.core.decisions import Edit as Edit
+from placet.core.decisions import Reject as Reject
+from placet.core.decisions import Settle as Settle
+from placet.core.decisions import Withdraw as Withdraw
+from placet.core.naming import Names as Names
 from placet.core.proposals import Proposal as Proposal
 from placet.core.proposals import Sound as Sound
 from placet.core.proposals import Unsound as Unsound
@@ -24,17 +31,6 @@ from placet.core.values import (
     RunKind,
     StopReason,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """What a command is about: the store loads these, closed or not, beside what is open."""
-
-    runs: tuple[str, ...] = ()
-    steps: tuple[tuple[str, int], ...] = ()
-    requests: tuple[str, ...] = ()
-    call_keys: tuple[tuple[str, str], ...] = ()
-
 
 # --- runs -------------------------------------------------------------------------------------
 
@@ -354,110 +350,6 @@ class Probed:
     def names(self) -> Names:
         """Name the call's step."""
         return Names(runs=(self.at.run,), steps=((self.at.run, self.at.step),))
-
-
-# --- people -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approve:
-    """One person's yes. `digest`, where given, must be the request's (G3)."""
-
-    request: str
-    by: Principal
-    eligible: frozenset[str]
-    digest: str | None = None
-    via: str = ""
-
-    def names(self) -> Names:
-        """Name the request."""
-        return Names(requests=(self.request,))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reject:
-    """One person's no, which closes the request."""
-
-    request: str
-    by: Principal
-    eligible: frozenset[str]
-    reason: str
-    digest: str | None = None
-    via: str = ""
-
-    def names(self) -> Names:
-        """Name the request."""
-        return Names(requests=(self.request,))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Withdraw:
-    """Take a vote back before it is spent."""
-
-    request: str
-    by: Principal
-    digest: str | None = None
-    via: str = ""
-
-    def names(self) -> Names:
-        """Name the request."""
-        return Names(requests=(self.request,))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
-    """Put other arguments in the action's place; `changes` tells what was changed (G5)."""
-
-    request: str
-    by: Principal
-    eligible: frozenset[str]
-    proposal: Sound
-    changes: str
-    policy_version: str
-    digest: str | None = None
-    via: str = ""
-
-    def names(self) -> Names:
-        """Name the request, the call's step, and its new key for a remembered no."""
-        at = self.proposal.draft.at
-        return Names(
-            requests=(self.request,),
-            steps=((at.run, at.step),),
-            call_keys=((at.run, self.proposal.call_key),),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settle:
-    """A person's word on an unknown outcome. `happened` None: nobody will ever know."""
-
-    request: str
-    by: Principal
-    eligible: frozenset[str]
-    happened: bool | None
-    detail: str = ""
-    digest: str | None = None
-    via: str = ""
-
-    def names(self) -> Names:
-        """Name the settlement."""
-        return Names(requests=(self.request,))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A person's answer to a question, which the caller has held against the question's schema."""
-
-    request: str
-    by: Principal
-    eligible: frozenset[str]
-    answer: str
-    digest: str | None = None
-    via: str = ""
-
-    def names(self) -> Names:
-        """Name the question."""
-        return Names(requests=(self.request,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from placet.core import commands as c
 from placet.core.state import CallOver, Open
 from placet.core.values import Occurrence
 from placet.core.work import RunReads
-from placet.runtime import gate as gates
+from placet.runtime import attempts
 from placet.runtime.authority import Authority
 from placet.runtime.gate import Gate
 from placet.runtime.proposing import Toolbox, ToolCall
@@ -426,7 +426,7 @@ def test_runs_that_a_worker_cannot_drive_do_not_starve_those_that_it_can(tmp_pat
 def test_two_actions_of_a_hosted_run_may_be_entered_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gates, "STALE_AFTER", timedelta(seconds=-1))  # Each looks again.
+    monkeypatch.setattr(attempts, "STALE_AFTER", timedelta(seconds=-1))  # Each looks again.
     done: list[str] = []
     both = threading.Barrier(2, timeout=5)
 
@@ -451,7 +451,7 @@ def test_two_actions_of_a_hosted_run_may_be_entered_at_once(
             made = [ToolCall(id=n, name=n, arguments="{}") for n in ("one", "two")]
             await gate.propose("s", "run_1", 1, made, checkpoint="{}")
             begun = asyncio.Event()
-            still_mine = gate._still_mine
+            still_mine = gate._attempts._still_mine
             waiting = [0]
 
             async def together(*args: Any) -> None:
@@ -461,7 +461,7 @@ def test_two_actions_of_a_hosted_run_may_be_entered_at_once(
                 await begun.wait()
                 await still_mine(*args)
 
-            monkeypatch.setattr(gate, "_still_mine", together)
+            monkeypatch.setattr(gate._attempts, "_still_mine", together)
             await asyncio.gather(*(gate.run("s", Occurrence("run_1", 1, n)) for n in (0, 1)))
 
         desk.do(host)

@@ -244,7 +244,7 @@ def left(place: Path, world: World, clock: Clock, *, is_guard: bool = False) -> 
         at = framework.asked(called("act", what="a"))
         gate = framework.placet._driving.gate_of(framework.state(runs=("r",)), "r")
         asyncio.run(gate.run("s", at))
-        asyncio.run(gate.take_back("s", at))
+        asyncio.run(gate.recovery.take_back("s", at))
         assert isinstance(framework.state(steps=(("r", 1),)).calls[AT].state, UndoDue)
     clock.now += MINUTE
     return act

@@ -183,11 +183,11 @@ class Loop:
             case w.RunEffect(at=at):
                 answer = await self._gate.run(session, at, fence=fence)
             case w.Recover(at=at):
-                answer = await self._gate.recover(session, at, fence=fence)
+                answer = await self._gate.recovery.recover(session, at, fence=fence)
             case w.Probe(at=at):
-                answer = await self._gate.probe(session, at, fence=fence)
+                answer = await self._gate.recovery.probe(session, at, fence=fence)
             case w.TakeBack(at=at):
-                answer = await self._gate.take_back(session, at, fence=fence)
+                answer = await self._gate.recovery.take_back(session, at, fence=fence)
             case w.ExpireDue():
                 answer = await self._engine.execute(session, c.Expire(run=run))
             case w.Finish(stop=stop):

@@ -8,72 +8,62 @@ back from the store and held against its digest: what was approved is what runs 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 
 from placet.core import commands as c
 from placet.core import wording
-from placet.core.canonical import JsonValue, Unreadable, short_id
+from placet.core.canonical import JsonValue, short_id
 from placet.core.card import changes_of
 from placet.core.deciding_steps import is_known
-from placet.core.errors import Conflict, InvalidInput, NotFound, StaleHolder, StoreTrouble
+from placet.core.errors import InvalidInput
 from placet.core.events import AttemptBegun
-from placet.core.state import Call, Executing, Lost, Request, UndoDue
+from placet.core.state import Call, Request
 from placet.core.values import (
     Allow,
     CallCode,
     Draft,
     Mode,
     Occurrence,
-    action_digest,
-    draft_from,
-    idempotency_key,
 )
+from placet.runtime.attempts import Attempts
 from placet.runtime.authority import Authority
 from placet.runtime.declarations import (
     Body,
-    Happened,
-    NotHappened,
-    Unsure,
 )
 from placet.runtime.effects import (
     Outcome,
     attempt,
     described,
-    probe,
     snapshot_of,
-    text_of,
-    way_back,
 )
 from placet.runtime.engine import Engine
-from placet.runtime.processes import awake, is_gone, this_process
+from placet.runtime.processes import this_process
 from placet.runtime.proposing import Proposer, Toolbox, ToolCall, unsound
+from placet.runtime.recovering import Recovering
 from placet.stores.store import Answer
-
-#: How often, and after how long, an outcome is written down again where the store could not.
-CONCLUDE_RETRIES = 4
-CONCLUDE_PAUSE = timedelta(seconds=0.5)
 
 #: Refusals that looking again does not mend.
 LASTING_REFUSALS = frozenset({"digest_mismatch", "digest_reused", "call_changed"})
 
-#: How old the reading of a lease, made in the intent's own transaction, may be when the body is
-#: entered. It is far less than any lease lasts.
-STALE_AFTER = timedelta(seconds=1)
-
 
 class Gate:
-    """The door to the bodies of one agent's tools."""
+    """The door to the bodies of one agent's tools.
+
+    `recovery` takes up what went wrong behind it.
+    """
+
+    recovery: Recovering
 
     def __init__(self, engine: Engine, toolbox: Toolbox, authority: Authority) -> None:
         self._engine = engine
         self._toolbox = toolbox
         self._authority = authority
         self._proposer = Proposer(engine.tenant, toolbox, authority)
+        self._attempts = Attempts(engine)
         self._holder = this_process()
+        self.recovery = Recovering(engine, toolbox, self._attempts)
 
     # --- proposing ----------------------------------------------------------------------------
 
@@ -139,7 +129,7 @@ class Gate:
 
         Raises InvalidInput where they do not fit the tool.
         """
-        _, stored = await self._frozen(session, call.at)
+        _, stored = await self._attempts.frozen(session, call.at)
         try:
             text = json.dumps(arguments, ensure_ascii=False)
         except (TypeError, ValueError) as error:
@@ -175,22 +165,21 @@ class Gate:
         state says so. Raises a Refusal where it may not run now, InProgress where another is at
         it.
         """
-        call, stored = await self._frozen(session, at)
+        call, stored = await self._attempts.frozen(session, at)
         edits = call.edits_ref
         changes = "" if edits is None else await self._engine.payload(session, edits)
-        asked_at = awake()
-        begun = await self._begin(session, call, stored, fence=fence)
-        intent = next((e for e in begun.events if isinstance(e, AttemptBegun)), None)
-        if intent is None:
-            return begun
-        tool = self._toolbox.tools[call.tool]
-        assert isinstance(stored.arguments, Mapping), "what cannot be read is never approved"
-        if awake() - asked_at > STALE_AFTER.total_seconds():
-            await self._still_mine(session, at, intent)
-        if body is not None:
-            tool = replace(tool, body=body)
-        outcome = await attempt(tool, stored.arguments, intent.key, call=str(at))
-        return await self._conclude(session, intent, _noted(call, changes, outcome))
+        begin = await self._beginning(session, call, stored, fence=fence)
+
+        async def entered(intent: AttemptBegun) -> Outcome:
+            tool = self._toolbox.tools[call.tool]
+            assert isinstance(stored.arguments, Mapping), "what cannot be read is never approved"
+            if body is not None:
+                tool = replace(tool, body=body)
+            return _noted(
+                call, changes, await attempt(tool, stored.arguments, intent.key, call=str(at))
+            )
+
+        return await self._attempts.carried_out(session, begin, entered)
 
     async def delegate(
         self,
@@ -206,7 +195,7 @@ class Gate:
 
         The same call opens the same run. Raises a Refusal where it may not be opened now.
         """
-        call, stored = await self._frozen(session, at)
+        call, stored = await self._attempts.frozen(session, at)
         found = stored.arguments.get("message") if isinstance(stored.arguments, Mapping) else None
         child = c.Child(
             run=short_id("run", call.digest),
@@ -215,7 +204,8 @@ class Gate:
             max_steps=max_steps,
             mode=mode,
         )
-        return await self._begin(session, call, stored, fence=fence, child=child)
+        begin = await self._beginning(session, call, stored, fence=fence, child=child)
+        return await self._engine.execute(session, begin)
 
     async def noted(self, session: str, call: Call, told: str) -> str:
         """Tell of an edit, if there was one, along with what came of the call (G5)."""
@@ -253,7 +243,7 @@ class Gate:
     async def _read(
         self, session: str, at: Occurrence, body: Body | None, raised: dict[int, str]
     ) -> tuple[int, CallCode, str]:
-        call, stored = await self._frozen(session, at)
+        call, stored = await self._attempts.frozen(session, at)
         tool = self._toolbox.tools.get(call.tool)
         today = await self._today(session, call, stored)
         if tool is None or isinstance(today, c.Unsound) or not _still_a_read(call, today):
@@ -270,97 +260,6 @@ class Gate:
             case c.Unknown(cause=cause):
                 return at.index, "tool_failed", wording.failed(cause, not_done=True, attempts=1)
 
-    async def recover(self, session: str, at: Occurrence, *, fence: int | None = None) -> Answer:
-        """Take a lost attempt from its holder; what then follows is retry, probe or a person."""
-        state = await self._engine.session(session, c.Names(steps=((at.run, at.step),)))
-        call = state.calls[at]
-        gone = None
-        if isinstance(call.state, Executing) and is_gone(call.state.holder):
-            gone = call.state.holder
-        cause = "the process that ran it is gone" if gone else "its lease ran out while it ran"
-        return await self._engine.execute(
-            session, c.Lose(at=at, attempt=call.attempts, fence=fence, cause=cause, gone=gone)
-        )
-
-    async def take_back(self, session: str, at: Occurrence, *, fence: int | None = None) -> Answer:
-        """Take back what a call may have done: an attempt like any other (D8).
-
-        Raises a Refusal where it may not be done now.
-        """
-        call, stored = await self._frozen(session, at)
-        if not isinstance(call.state, UndoDue):
-            return await self._engine.execute(session, self._taking_back(call, fence))
-        failure = await self._text(session, call.failure_ref)
-        snapshot = (
-            None if call.snapshot_ref is None else await self._text(session, call.snapshot_ref)
-        )
-        asked_at = awake()
-        begun = await self._engine.execute(session, self._taking_back(call, fence))
-        intent = next((e for e in begun.events if isinstance(e, AttemptBegun)), None)
-        if intent is None:
-            return begun
-        if awake() - asked_at > STALE_AFTER.total_seconds():
-            await self._still_mine(session, at, intent)
-        tool = self._toolbox.tools.get(call.tool)
-        outcome: Outcome = c.Failed(error=f"there is no tool {call.tool} any more", not_done=True)
-        if tool is not None and isinstance(stored.arguments, Mapping):
-            how = way_back(tool, call, snapshot, intent.purpose)
-            outcome = await attempt(how, stored.arguments, intent.key, call=str(at))
-        if isinstance(outcome, c.Succeeded):
-            told = (
-                wording.rolled_back(failure, attempts=call.ran)
-                if intent.purpose == "roll_back"
-                else wording.compensated(failure, outcome.told, attempts=call.ran)
-            )
-            outcome = c.Succeeded(told=told)
-        return await self._conclude(session, intent, outcome)
-
-    def _taking_back(self, call: Call, fence: int | None) -> c.TakeBack:
-        return c.TakeBack(at=call.at, fence=fence, holder=self._holder, digest=call.digest)
-
-    async def _text(self, session: str, ref: str | None) -> str:
-        return "" if ref is None else await self._engine.payload(session, ref)
-
-    async def probe(self, session: str, at: Occurrence, *, fence: int | None = None) -> Answer:
-        """Ask the tool's probe what became of a lost attempt, and record its answer (D4)."""
-        call, stored = await self._frozen(session, at)
-        tool = self._toolbox.tools.get(call.tool)
-        # Seen before the probe looks: a body that is gone only after may have acted in between.
-        body_gone = isinstance(call.state, Lost) and is_gone(call.state.holder)
-        happened: bool | None = None
-        told = ""
-        if tool is not None and isinstance(stored.arguments, Mapping):
-            key = idempotency_key(call.digest)
-            match await probe(tool, stored.arguments, key, call=str(at)):
-                case Happened(result=result):
-                    happened, told = True, text_of(result)
-                case NotHappened():
-                    happened = False
-                case Unsure():
-                    happened = None
-        return await self._engine.execute(
-            session,
-            c.Probed(
-                at=at,
-                attempt=call.attempts,
-                fence=fence,
-                happened=happened,
-                told=told,
-                body_gone=body_gone,
-            ),
-        )
-
-    async def _frozen(self, session: str, at: Occurrence) -> tuple[Call, Draft]:
-        """Read a call and its stored action back, and hold them against the digest."""
-        call, body = await self._engine.read(self._read_frozen, session, at)
-        return call, _held_against_digest(call, body)
-
-    def _read_frozen(self, session: str, at: Occurrence) -> tuple[Call, str]:
-        found = self._engine.store.action(self._engine.tenant, session, at)
-        if found is None:
-            raise NotFound("call_not_found", "There is no such call here.", call=str(at))
-        return found
-
     async def _today(self, session: str, call: Call, stored: Draft) -> c.Proposal:
         """Propose the stored action in the world as it is now (G13)."""
         text = stored.arguments
@@ -369,7 +268,7 @@ class Gate:
         proposed = ToolCall(id=call.tool_call_id, name=call.tool, arguments=text)
         return await self._proposer.proposal(session, call.at, proposed)
 
-    async def _begin(
+    async def _beginning(
         self,
         session: str,
         call: Call,
@@ -377,7 +276,8 @@ class Gate:
         *,
         fence: int | None,
         child: c.Child | None = None,
-    ) -> Answer:
+    ) -> c.Begin:
+        """Give the command that asks to enter a body, with the facts that it is decided by."""
         today = await self._today(session, call, stored)
         snapshot = None
         tool = self._toolbox.tools.get(call.tool)
@@ -388,50 +288,17 @@ class Gate:
                 told = wording.failed(described(error), not_done=True, attempts=1)
                 proposed = ToolCall(id=call.tool_call_id, name=call.tool, arguments="")
                 today = unsound(call.at, proposed, call.call_key, "tool_failed", told)
-        return await self._engine.execute(
-            session,
-            c.Begin(
-                at=call.at,
-                fence=fence,
-                holder=self._holder,
-                digest=call.digest,
-                today=today,
-                eligible=self._authority.eligible(),
-                policy_version=self._authority.version,
-                child=child,
-                snapshot=snapshot,
-            ),
+        return c.Begin(
+            at=call.at,
+            fence=fence,
+            holder=self._holder,
+            digest=call.digest,
+            today=today,
+            eligible=self._authority.eligible(),
+            policy_version=self._authority.version,
+            child=child,
+            snapshot=snapshot,
         )
-
-    async def _still_mine(self, session: str, at: Occurrence, intent: AttemptBegun) -> None:
-        """Read the lease again where the process may have slept since it read it (D5)."""
-        state = await self._engine.session(session, c.Names(steps=((at.run, at.step),)))
-        call, run = state.calls[at], state.runs[at.run]
-        held = isinstance(call.state, Executing) and call.state.fence == intent.fence
-        # A hosted run's fence is each action's own, and grows with the next one's intent.
-        passed = run.kind == "driven" and run.fence != intent.fence
-        if not held or passed or state.now >= intent.until:
-            raise StaleHolder(
-                "stale_attempt", "The attempt passed to another before it began.", call=str(at)
-            )
-
-    async def _conclude(self, session: str, intent: AttemptBegun, outcome: Outcome) -> Answer:
-        command = c.Conclude(
-            at=intent.at, attempt=intent.attempt, fence=intent.fence, outcome=outcome
-        )
-        left = CONCLUDE_RETRIES
-        while True:
-            answer = self._engine.hand_over(session, command)
-            try:
-                return await asyncio.shield(asyncio.wrap_future(answer))
-            except asyncio.CancelledError:  # The event loop is being torn down.
-                return answer.result()
-            except StoreTrouble as trouble:  # The outcome is known, and is worth some patience.
-                left -= 1
-                if trouble.code == "store_closed" or left < 0:
-                    raise
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(CONCLUDE_PAUSE.total_seconds())
 
 
 def _still_a_read(call: Call, today: c.Sound) -> bool:
@@ -459,28 +326,6 @@ def _noted(call: Call, changes: str, outcome: Outcome) -> Outcome:
 def _in_words(changes: str) -> str:
     found = changes_of(changes)
     return changes if found is None else wording.changes(found)
-
-
-def _held_against_digest(call: Call, body: str) -> Draft:
-    """Give the action that is stored, if it is what the digest stands for; raises Conflict."""
-    try:
-        document = json.loads(body)
-        stored = draft_from(document)
-        digest = action_digest(document, generation=call.generation)
-    except (ValueError, KeyError, TypeError, Unreadable) as error:
-        raise _tampered(call, f"it cannot be read: {described(error)}") from error
-    if digest != call.digest:
-        raise _tampered(call, "it is not what its digest stands for")
-    return stored
-
-
-def _tampered(call: Call, what: str) -> Conflict:
-    return Conflict(
-        "digest_mismatch",
-        f"The stored action was changed from outside: {what}.",
-        hint="Nothing runs. Run `placet audit verify`.",
-        call=str(call.at),
-    )
 
 
 def _changes(before: Mapping[str, JsonValue] | str, after: Mapping[str, JsonValue] | str) -> str:

@@ -128,9 +128,9 @@ class HostedRuns:
                 case w.Wait() if (gone := _left_by_the_dead(state, run)) is not None:
                     await self._recover(session, gone)
                 case w.Probe(at=at) if not is_untold or self._is_here(found):
-                    await self.gate_of(found).probe(session, at)
+                    await self.gate_of(found).recovery.probe(session, at)
                 case w.TakeBack(at=at) if not is_untold or self._is_here(found):
-                    await self.gate_of(found).take_back(session, at)
+                    await self.gate_of(found).recovery.take_back(session, at)
                 case w.Finish(stop=stop):
                     await self._engine.execute(session, c.FinishRun(run=run, fence=None, stop=stop))
                 case w.ResumeHost() | w.Wait() if is_untold and _has_its_answers(state, run):
@@ -150,7 +150,7 @@ class HostedRuns:
 
     async def _recover(self, session: str, at: Occurrence) -> None:
         """Take a lost attempt from its holder, which needs nothing of the tool."""
-        await Gate(self._engine, Toolbox(()), self._authority).recover(session, at)
+        await Gate(self._engine, Toolbox(()), self._authority).recovery.recover(session, at)
 
     async def _tell(self, state: Session, run: Run) -> None:
         """Tell a run's framework; raises InProgress where it goes on with nothing."""

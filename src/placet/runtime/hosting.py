@@ -392,13 +392,13 @@ class Hosting:
             case Executing(holder=holder, until=until):
                 if state.now < until and not is_gone(holder):
                     return False
-                await self.gate.recover(session, call.at)
+                await self.gate.recovery.recover(session, call.at)
             case Lost():
-                await self.gate.probe(session, call.at)
+                await self.gate.recovery.probe(session, call.at)
             case RetryDue(again_at=again_at) | UndoDue(again_at=again_at) if state.now < again_at:
                 return False
             case UndoDue():
-                await self.gate.take_back(session, call.at)
+                await self.gate.recovery.take_back(session, call.at)
             case Allowed() if call.kind == "read":
                 await self.gate.run_reads(session, (call.at,), body=body)
             case _ if w.held_by(state, call) is not None:

@@ -172,10 +172,8 @@ class Placet:
         refuse_inside_tool()
         refuse_command(message)
         if mode is not None and mode not in get_args(Mode):
-            modes = ", ".join(get_args(Mode))
-            raise InvalidInput(
-                "invalid_mode", f"There is no mode {mode!r}.", hint=f"The modes are {modes}."
-            )
+            hint = f"The modes are {', '.join(get_args(Mode))}."
+            raise InvalidInput("invalid_mode", f"There is no mode {mode!r}.", hint=hint)
         if on_message not in ("refuse", "supersede"):
             told = f"A message cannot {on_message!r} what waits: say refuse or supersede."
             raise InvalidInput("invalid_on_message", told)
@@ -190,6 +188,8 @@ class Placet:
                 message=message,
                 max_steps=found.max_steps,
                 mode=mode or found.mode,
+                on_failure=found.on_failure,
+                saga=found.saga,
                 supersede=on_message == "supersede",
             ),
         )

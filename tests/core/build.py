@@ -17,7 +17,17 @@ from placet.core.canonical import call_key, digest_of
 from placet.core.decide import decide, unfold
 from placet.core.errors import PlacetError
 from placet.core.evolve import evolve
-from placet.core.state import Asking, Call, CallOver, Request, Run, Session, UndoDue, Unsettled
+from placet.core.state import (
+    Asking,
+    Call,
+    CallOver,
+    Request,
+    Run,
+    Session,
+    UndoDue,
+    Unsettled,
+    undoable,
+)
 from placet.core.values import (
     REQUESTER,
     Allow,
@@ -358,6 +368,18 @@ class World:
 
     def take_back(self, index: int = 0, **changes: Any) -> tuple[e.Event, ...]:
         return self.apply(self.taking_back(index, **changes))
+
+    def unwinding(self, index: int = 0, *, step: int = 1, run: str = "r1") -> c.Unwind:
+        """Give the command that takes up what is next because a call failed."""
+        known, place = self.run(run), at(index, step=step, run=run)
+        told = [x.told.body for x in self.log if isinstance(x, e.UnwindingBegun) and x.at == place]
+        earlier = undoable(known, place)
+        return c.Unwind(
+            at=place, fence=known.fence, earlier=earlier, told=(told[-1] or "") if told else ""
+        )
+
+    def unwind(self, index: int = 0, **where: Any) -> tuple[e.Event, ...]:
+        return self.apply(self.unwinding(index, **where))
 
     def expire(self, run: str = "r1") -> tuple[e.Event, ...]:
         return self.apply(c.Expire(run=run))

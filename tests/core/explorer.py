@@ -38,6 +38,7 @@ from placet.core.work import (
     Recover,
     RunEffect,
     TakeBack,
+    Unwind,
     Wait,
     next_work,
 )
@@ -66,7 +67,14 @@ class Broken(AssertionError):
 def explore(scenario: Scenario, *, most: int = 400_000) -> Walk:
     """Walk every interleaving; raises Broken with the moves that lead to the fault."""
     kind: RunKind = "hosted" if scenario.hosted else "driven"
-    started = c.StartRun(run=PARENT, agent="a", requester="user", message="go", kind=kind)
+    started = c.StartRun(
+        run=PARENT,
+        agent="a",
+        requester="user",
+        message="go",
+        kind=kind,
+        on_failure=scenario.on_failure,
+    )
     drivers = [Driver() for _ in range(scenario.drivers)]
     drivers[0] = Driver(live=scenario.hosted)
     first = Node(unfold(session(), started)[1], Shadow(tuple(drivers)))
@@ -305,6 +313,9 @@ def _works(
                 )
         case TakeBack(at=at):
             yield f"takes back {at}", hosting.take_back(node, at, number, fence)
+        case Unwind(at=at, earlier=earlier):
+            told = dict(node.shadow.withheld)[at]
+            yield f"unwinds {at}", c.Unwind(at=at, fence=fence, earlier=earlier, told=told)
         case ExpireDue():
             yield "expires", c.Expire(run=run.id)
         case Finish(stop=stop):

@@ -19,7 +19,7 @@ from placet.core.state import (
     UndoDue,
     Working,
 )
-from placet.core.values import CallCode, Occurrence, Principal, Recovery, Ruling
+from placet.core.values import CallCode, Occurrence, Principal, Recovery, Ruling, Undoing
 from placet.core.work import (
     CallModel,
     Delegate,
@@ -32,6 +32,7 @@ from placet.core.work import (
     RunEffect,
     RunReads,
     TakeBack,
+    Unwind,
     Wait,
 )
 from tests.core.build import (
@@ -79,6 +80,7 @@ RECOVERIES: tuple[Recovery, ...] = (
     AGAIN,
     PROBED,
     Recovery(compensation=SAFE),
+    Recovery(compensation=Undoing(idempotent=True)),
     replace(AGAIN, roll_back=ROLL_BACK, compensation=SAFE_AGAIN),
 )
 #: What leads away from the deeper states, and is chosen less often.
@@ -203,7 +205,9 @@ def _start(run: str, choose: Choose) -> c.StartRun:
     if choose(range(4)) == 0:
         return start(run, kind="hosted", holder=None)
     mode = choose(("act", "act", "act", "act", "plan-act", "think"))
-    return start(run, max_steps=choose((1, 4)), mode=mode)
+    on_failure = choose(("continue", "stop", "compensate_earlier", "compensate_earlier"))
+    saga = choose(("step", "run"))
+    return start(run, max_steps=choose((1, 4)), mode=mode, on_failure=on_failure, saga=saga)
 
 
 def _hosted(world: World, run: str, choose: Choose) -> Iterator[c.Command]:
@@ -273,6 +277,8 @@ def _works(world: World, run: str, fence: int | None, choose: Choose) -> Iterato
             )
         case TakeBack(at=place):
             yield world.taking_back(place.index, step=place.step, run=run)
+        case Unwind(at=place):
+            yield world.unwinding(place.index, step=place.step, run=run)
         case Finish(stop=stop):
             yield c.FinishRun(run=run, fence=fence, stop=stop)
         case ExpireDue() | Wait() | ResumeHost() | Done():
@@ -333,6 +339,13 @@ def near_misses(world: World, command: c.Command) -> Iterator[NearMiss]:
         case c.TakeBack():
             yield NearMiss("another digest", replace(command, digest="0" * 64))
             yield NearMiss("another call", replace(command, at=replace(command.at, index=99)))
+            yield from _fenced(world, command, command.at.run)
+        case c.Unwind():
+            other = replace(command.at, index=99)
+            yield NearMiss("another call", replace(command, at=other))
+            yield NearMiss("another effect", replace(command, earlier=other))
+            if command.earlier is None:
+                yield NearMiss("another text", replace(command, told="it went well"))
             yield from _fenced(world, command, command.at.run)
         case c.Conclude():
             for field in ("attempt", "fence"):

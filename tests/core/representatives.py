@@ -15,6 +15,7 @@ from placet.core import events as e
 from placet.core.decide import unfold
 from placet.core.errors import PlacetError
 from placet.core.state import Session
+from placet.core.values import Recovery
 from tests.core.build import (
     AGAIN,
     ALLOW,
@@ -121,6 +122,34 @@ def _retry() -> Subject:
 def _undoing() -> Subject:
     world = failed()
     world.take_back()
+    return _of(world)
+
+
+def unwinding(*, recovery: Recovery = COMPENSATED, fails: bool = True) -> World:
+    """Give a world in which the call 1 succeeded, and then the call 0 of its step failed."""
+    world = World()
+    world.start(on_failure="compensate_earlier")
+    world.propose(sound(0, ruling=ALLOW), sound(1, ruling=ALLOW, recovery=recovery))
+    world.begin(1)
+    world.conclude(DONE, 1)
+    world.begin(0)
+    if fails:
+        world.conclude(RAISED, 0)
+    return world
+
+
+def _unwound() -> Subject:
+    world = unwinding()
+    world.unwind()
+    world.take_back(1)
+    world.conclude(DONE, 1)
+    return _of(world)
+
+
+def _taken_up() -> Subject:
+    world = unwinding()
+    world.unwind()
+    world.take_back(1)
     return _of(world)
 
 
@@ -236,6 +265,11 @@ CALLS: Mapping[str, Callable[[], Subject]] = {
     "Executing, with a compensation": lambda: _of(executing(recovery=COMPENSATED)),
     "UndoDue": lambda: _of(failed()),
     "Executing, taking back": _undoing,
+    "Executing, after another of its saga": lambda: _of(unwinding(fails=False)),
+    "Unwinding": lambda: _of(unwinding()),
+    "Unwinding, an earlier one has no way back": lambda: _of(unwinding(recovery=Recovery())),
+    "Unwinding, an earlier one under way": _taken_up,
+    "Unwinding, all taken back": _unwound,
     "Unsettled": _settlement,
     "CallOver": _over,
 }
@@ -346,6 +380,7 @@ def _of_effects(world: World, fence: int | None) -> Mapping[str, c.Command]:
         "Begin, ann may not decide any more": replace(begin, eligible=frozenset({"bob"})),
         "Begin, a child run": replace(begin, child=child),
         "TakeBack": c.TakeBack(at=at(), fence=fence, holder=OTHER, digest=digest),
+        "Unwind": world.unwinding(),
         "Conclude, succeeded": conclude(DONE),
         "Conclude, failed": conclude(RAISED),
         "Conclude, unknown": conclude(LOST),

@@ -16,6 +16,7 @@ from placet.core.state import (
     Approved,
     Asking,
     Call,
+    CallOver,
     Executing,
     Lost,
     Open,
@@ -26,10 +27,19 @@ from placet.core.state import (
     Session,
     UndoDue,
     Unsettled,
+    Unwinding,
     Working,
     overlap,
 )
-from placet.core.values import Allow, Holder, Occurrence, Principal, Purpose
+from placet.core.values import (
+    TOOL_FAILURES,
+    Allow,
+    Holder,
+    Occurrence,
+    OnFailure,
+    Principal,
+    Purpose,
+)
 from placet.core.work import (
     Done,
     Wait,
@@ -63,6 +73,7 @@ class Scenario:
     dismissals: int = 0
     cancels: bool = False
     outcomes: tuple[c.Succeeded | c.Failed | c.Unknown, ...] = (DONE, LOST)
+    on_failure: OnFailure = "continue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +111,8 @@ class Shadow:
     #: The attempts that take something back, and the bodies that their process left behind.
     undoing: frozenset[tuple[Occurrence, int]] = frozenset()
     loose: frozenset[tuple[int, Occurrence, int]] = frozenset()
+    #: The texts that are withheld until what earlier calls did is taken back.
+    withheld: frozenset[tuple[Occurrence, str]] = frozenset()
 
     def may_have_acted(self, at: Occurrence) -> bool:
         """Say whether an attempt at a call may have acted."""
@@ -189,11 +202,12 @@ def at_rest(node: Node) -> bool:
 def _run_key(state: Session, run: Run) -> object:
     match run.state:
         case Working(holder=holder, until=until):
-            return run.id, run.step, run.stopping, holder.pid, state.now < until
+            more = (run.stopping, run.undoable)
+            return run.id, run.step, more, holder.pid, state.now < until
         case RunOver(stop=stop):
             return run.id, stop
         case _:
-            return run.id, run.step, run.stopping, run.decided > run.taken
+            return run.id, run.step, run.stopping, run.undoable, run.decided > run.taken
 
 
 def _call_key(state: Session, call: Call) -> object:
@@ -207,12 +221,15 @@ def _call_key(state: Session, call: Call) -> object:
             more = over
         case RetryDue(again_at=again_at, lost=lost):
             more = (again_at <= state.now, lost)
+        case Unwinding(code=code, unwound=unwound):
+            more = (code, unwound)
         case Asking():
             more = state.foreign(call.surface, call.at) - call.foreign
         case _:
             pass
     if not call.open:
-        return call.at, getattr(call.state, "code", "")
+        return call.at, getattr(call.state, "code", ""), call.unwound
+    more = (more, call.result is None)
     counts = (call.stray, call.attempts, call.voids, call.version, call.asked, call.environment)
     return call.at, type(call.state).__name__, more, counts, call.edited_by
 
@@ -252,8 +269,15 @@ def noticed(
                 assert at not in asks, "a person is asked twice about one action"
             asks[at] = asks.get(at, 0) + 1
             return replace(shadow, asks=frozenset(asks.items()))
+        case e.UnwindingBegun(at=at, told=told):
+            return replace(shadow, withheld=shadow.withheld | {(at, told.body or "")})
+        case e.CallUndoing(at=at) if not before.calls[at].open:
+            _in_reverse(before, at)
+            return shadow
         case e.CallEnded(at=at, code=code):
-            assert at not in before.calls or before.calls[at].open, "a call has two results"
+            known = before.calls.get(at)
+            once = known is None or (known.open and known.result is None)
+            assert once, "a call has two results"
             if code == "tool_failed" and at in before.calls and before.calls[at].way_back():
                 assert not shadow.may_have_acted(at), "what may have acted is not taken back"
             return shadow
@@ -314,6 +338,8 @@ def _taken_back(before: Session, shadow: Shadow, who: int, event: e.AttemptBegun
     assert shadow.may_have_acted(event.at), "what certainly did not act is taken back"
     for _, attempt in shadow.bodies(event.at):
         of_it = (event.at, attempt) in shadow.undoing
+        if call.result is not None and not of_it:
+            continue  # It is known to have acted, and acts no second time under its key.
         assert of_it, "it is taken back while its body may act"
         assert call.recovery.compensation is not None, "two roll-backs at once"
         assert call.recovery.compensation.idempotent, "two compensations at once"
@@ -325,6 +351,32 @@ def _taken_back(before: Session, shadow: Shadow, who: int, event: e.AttemptBegun
 def _idempotent(call: Call, how: Purpose) -> bool:
     undoing = call.recovery.roll_back if how == "roll_back" else call.recovery.compensation
     return undoing is not None and undoing.idempotent
+
+
+def _in_reverse(before: Session, at: Occurrence) -> None:
+    """Hold that of a saga's effects that stand the latest is taken back, because one failed."""
+    calls = [call for call in before.calls.values() if call.at.run == at.run]
+    assert any(isinstance(call.state, Unwinding) for call in calls), "nothing has failed"
+    for call in calls:
+        stands = _code(call) == "succeeded" and call.unwound is None and call.kind == "effect"
+        assert not stands or call.at <= at, "an earlier effect is taken back before a later one"
+
+
+def _code(call: Call) -> str:
+    return call.state.code if isinstance(call.state, CallOver) else ""
+
+
+def _hold_saga(run: Run, calls: list[Call]) -> None:
+    """Hold that nothing stands that a failure was to take back, and nothing began after it."""
+    effects = [call for call in calls if call.kind == "effect" and call.attempts]
+    failed = [c for c in effects if _code(c) in TOOL_FAILURES | {"outcome_unknown"}]
+    if not failed or run.on_failure == "continue":
+        return
+    assert len(failed) == 1, "an effect began after another of its step had failed"
+    for call in effects:
+        stands = _code(call) == "succeeded" and call.unwound is None
+        if run.on_failure == "compensate_earlier":
+            assert not stands, "what an earlier call did stands, and nobody was asked"
 
 
 def _alone(before: Session, call: Call) -> None:
@@ -391,6 +443,7 @@ def hold(node: Node) -> None:
         work = next_work(state, run.id)
         if isinstance(run.state, RunOver):
             assert not any(call.open for call in calls), "a run is over with open calls"
+            _hold_saga(run, calls)
             assert isinstance(work, Done)
         elif isinstance(work, Wait):
             held = isinstance(run.state, Working) and run.id not in executing

@@ -163,7 +163,11 @@ def test_what_is_left_out_means_what_it_meant() -> None:
         "Request.readable": True,
         "RequestOpened.readable": True,
         "Run.mode": "act",
+        "Run.on_failure": "continue",
+        "Run.saga": "step",
         "RunStarted.mode": "act",
+        "RunStarted.on_failure": "continue",
+        "RunStarted.saga": "step",
         "Undoing.backoff": timedelta(seconds=1),
         "Undoing.time_limit": timedelta(minutes=5),
     } == LEFT_OUT

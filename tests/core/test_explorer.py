@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from placet.core import deciding_runs as runs
 from placet.core import events as e
 from placet.core.state import Lost, Open, Session, UndoDue
 from placet.core.unfolding import Unfolding
-from placet.core.values import Ask, Needs, Recovery
+from placet.core.values import Ask, Needs, Recovery, Undoing
 from placet.core.work import due_requests, held_by
 from tests.core.build import (
     AGAIN,
@@ -121,10 +121,39 @@ SMALL |= {
     ),
 }
 
+BACK = Recovery(compensation=Undoing(idempotent=True, retries=1))
+SAGA: dict[str, Any] = {"on_failure": "compensate_earlier", "people": (ANN,)}
+SMALL |= {
+    "a saga of two effects, a crash": Scenario(
+        calls=({**FREE, "recovery": BACK}, {**FREE, "surface": "parcels"}),
+        leases_lost=0,
+        drivers=1,
+        outcomes=(DONE, RAISED, LOST),
+        **SAGA,
+    ),
+    "a saga that is stopped, and a person asked": Scenario(
+        calls=({**FREE, "recovery": BACK}, GATED),
+        crashes=0,
+        cancels=True,
+        outcomes=(DONE, RAISED),
+        **SAGA,
+    ),
+}
+
 NOBODY = Ask(rule="gated", needs=Needs(approvers=()), lasts=HOUR)
 SMALL["nobody to ask"] = Scenario(calls=({"ruling": NOBODY}, FREE), people=(ANN,))
 
 LARGE = {
+    "a saga of three effects, two drivers, a lost lease": Scenario(
+        calls=(
+            {**FREE, "recovery": BACK},
+            {**FREE, "recovery": COMPENSATED, "surface": "parcels"},
+            {**FREE, "surface": "mail"},
+        ),
+        crashes=0,
+        outcomes=(DONE, RAISED),
+        **SAGA,
+    ),
     "two people, two drivers, an edit, a void, a crash, a lost lease": Scenario(
         calls=(GATED,), edits=1, worlds=1
     ),
@@ -158,8 +187,24 @@ LARGE = {
 }
 
 
+#: Those of the small worlds that take longest, and the mutants that are found late.
+SLOW = {
+    "two child runs that ask on one surface",
+    "a roll-back and a compensation of what is tried again",
+    "a compensation beside an effect, and a cancelled run",
+    "a compensation in a hosted run",
+    "a framework takes what it has not seen",
+}
+
+
+def named(names: Iterable[str]) -> list[Any]:
+    """Give the names as parameters, those that take long among them marked so."""
+    slow = pytest.mark.slow
+    return [pytest.param(name, marks=slow if name in SLOW else ()) for name in names]
+
+
 @pytest.mark.promise("G1", "G3", "G5", "G7", "G8", "G9", "G10", "G13", "D1", "D4", "D5")
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", named(SMALL))
 def test_the_promises_hold_in_every_state(name: str) -> None:
     walk = explore(SMALL[name])
     print(f"{name}: {walk.states} states, {walk.transitions} transitions, {walk.ends} ends")
@@ -342,7 +387,7 @@ MUTANTS: dict[str, tuple[str, Mutant]] = {
 }
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("mutant", named(MUTANTS))
 def test_the_explorer_catches(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, mutate = MUTANTS[mutant]
     mutate(monkeypatch)

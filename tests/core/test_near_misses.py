@@ -80,6 +80,7 @@ def test_in_every_life_a_request_id_stands_for_one_digest(seed: int, moves: int)
     assert len({event.digest for event in opened}) == len(opened)
 
 
+@pytest.mark.slow
 def test_the_generators_reach_every_event_and_every_command() -> None:
     events: set[type] = set()
     commands: set[type] = set()

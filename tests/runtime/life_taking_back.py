@@ -10,17 +10,17 @@ import asyncio
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from placet import Agent, IdempotencyKey, Placet, ScriptedModel, tool
 from placet.agent.messages import AssistantMessage, ModelRequest
-from placet.agent.models.scripted import call, say
+from placet.agent.models.scripted import call, calls, say
 from placet.agent.tools import Tool
 from placet.stores.sqlite import SqliteStore
 from tests.runtime.life import Killer
 
-Kind = Literal["compensated", "compensated once", "tried again", "rolled back"]
-KINDS: tuple[Kind, ...] = ("compensated", "compensated once", "tried again", "rolled back")
+Kind = Literal["compensated", "compensated once", "tried again", "rolled back", "earlier"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 AMOUNT = 129
 NOW = timedelta(milliseconds=1)
@@ -44,7 +44,7 @@ def lines(path: Path) -> list[tuple[str, int]]:
 def payment(place: Path, kind: Kind, killer: Killer) -> Tool:
     """Give the tool that pays, and then fails; and how it is taken back."""
     ledger = place / "ledger"
-    again = kind == "tried again"
+    again = kind in ("tried again", "earlier")
 
     @tool(approval="never", surface="payments", idempotent=again, retries=int(again), backoff=NOW)
     def pay(amount: int, *, key: IdempotencyKey) -> str:
@@ -54,6 +54,8 @@ def payment(place: Path, kind: Kind, killer: Killer) -> Tool:
             append(ledger, f"{key} {amount}")
         (place / "effect").write_text(str(killer.passed + 1))
         killer.point("after the effect")
+        if kind == "earlier":
+            return "paid"
         raise OSError("the bank's answer made no sense")
 
     once = kind == "compensated once"
@@ -68,6 +70,18 @@ def payment(place: Path, kind: Kind, killer: Killer) -> Tool:
         return "void"
 
     return pay
+
+
+def shipping(killer: Killer) -> Tool:
+    """Give the tool that fails after the payment, so that the payment is taken back."""
+
+    @tool(approval="never", surface="parcels", idempotent=True, backoff=NOW)
+    def ship() -> str:
+        """Fail."""
+        killer.point("before it fails")
+        raise OSError("no carrier")
+
+    return ship
 
 
 def price(place: Path, killer: Killer) -> Tool:
@@ -101,12 +115,18 @@ def open_life(place: Path, kind: Kind, killer: Killer) -> Placet:
 
     def reply(request: ModelRequest) -> AssistantMessage:
         killer.point("the model")
-        if request.assistant_count == 0:
-            return call("pay", amount=AMOUNT)
-        return say("done")
+        if request.assistant_count > 0:
+            return say("done")
+        pay = call("pay", amount=AMOUNT)
+        return calls(pay, call("ship")) if kind == "earlier" else pay
 
     made = price(place, killer) if kind == "rolled back" else payment(place, kind, killer)
-    agent = Agent(name="support", model=ScriptedModel(reply), tools=[made])
+    agent = Agent(
+        name="support",
+        model=ScriptedModel(reply),
+        tools=[made, shipping(killer)],
+        on_failure="compensate_earlier" if kind == "earlier" else "continue",
+    )
     return Placet(SqliteStore(place / "placet.db"), agents=[agent], approvers=["ana"])
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from placet.agent.messages import ToolSchema
 from placet.agent.models import ModelClient
 from placet.agent.tools import Tool, tool
 from placet.core.canonical import JsonValue, digest_of
 from placet.core.errors import InvalidDeclaration
-from placet.core.values import Mode
+from placet.core.values import Mode, OnFailure, SagaScope
 from placet.runtime.declarations import ApprovalFunction, Declaration, PolicyFunction
 from placet.runtime.proposing import Toolbox
 
@@ -30,8 +30,13 @@ class Agent:
     call of the agent and of the agents under it: it answers `allow`, `ask` or `deny`, and can only
     make a tool's own ruling stricter. `ask="never"` says that nobody is to be asked: whatever must
     ask is then answered `no_approver` (G1). `max_steps` bounds the model turns of a run,
-    `view_limit` the characters that the model is shown of the conversation. Raises
-    InvalidDeclaration.
+    `view_limit` the characters that the model is shown of the conversation.
+
+    `on_failure` says what happens once a call of a step has failed: `continue` goes on with the
+    others; with `stop` nothing more of the step begins, and each such call answers that it did not
+    run; with `compensate_earlier`, besides, what earlier effects of the `saga` did (those of the
+    same `step`, or of the whole `run`) is taken back, the latest first, as their tools declare it
+    (D8). Raises InvalidDeclaration.
     """
 
     name: str
@@ -43,6 +48,8 @@ class Agent:
     ask: Literal["people", "never"]
     policy: PolicyFunction | None
     view_limit: int
+    on_failure: OnFailure
+    saga: SagaScope
 
     def __init__(
         self,
@@ -56,6 +63,8 @@ class Agent:
         ask: Literal["people", "never"] = "people",
         policy: PolicyFunction | None = None,
         view_limit: int = VIEW_LIMIT,
+        on_failure: OnFailure = "continue",
+        saga: SagaScope = "step",
     ) -> None:
         if not name or name != name.strip():
             raise InvalidDeclaration("invalid_agent", "An agent needs a name.")
@@ -65,6 +74,12 @@ class Agent:
             raise InvalidDeclaration("invalid_agent", f"Agent {name}: there is no mode {mode!r}.")
         if ask not in ("people", "never"):
             raise InvalidDeclaration("invalid_agent", f"Agent {name}: ask is 'people' or 'never'.")
+        if on_failure not in get_args(OnFailure) or saga not in get_args(SagaScope):
+            raise InvalidDeclaration(
+                "invalid_agent",
+                f"Agent {name}: on_failure is one of {', '.join(get_args(OnFailure))}, and saga"
+                f" one of {', '.join(get_args(SagaScope))}.",
+            )
         if view_limit < 1_000:
             raise InvalidDeclaration(
                 "invalid_agent", f"Agent {name}: view_limit is at least 1,000 characters."
@@ -78,6 +93,8 @@ class Agent:
         self.ask = ask
         self.policy = policy
         self.view_limit = view_limit
+        self.on_failure = on_failure
+        self.saga = saga
         names = [each.declaration.name for each in self.tools]
         if len(set(names)) != len(names):
             raise InvalidDeclaration("invalid_agent", f"Agent {name}: two tools have one name.")

@@ -188,6 +188,8 @@ class Loop:
                 answer = await self._gate.recovery.probe(session, at, fence=fence)
             case w.TakeBack(at=at):
                 answer = await self._gate.recovery.take_back(session, at, fence=fence)
+            case w.Unwind(at=at, earlier=earlier):
+                answer = await self._gate.recovery.unwind(session, at, earlier, fence=fence)
             case w.ExpireDue():
                 answer = await self._engine.execute(session, c.Expire(run=run))
             case w.Finish(stop=stop):
@@ -209,6 +211,8 @@ class Loop:
             agent=tool if below is None else below.agent.name,
             max_steps=1 if below is None else below.agent.max_steps,
             mode="act" if below is None else below.agent.mode,
+            on_failure="continue" if below is None else below.agent.on_failure,
+            saga="step" if below is None else below.agent.saga,
             fence=fence,
         )
         return opened.state
@@ -310,6 +314,7 @@ def _tools_of(state: Session, work: w.Work) -> tuple[str, ...]:
             | w.Recover(at=at)
             | w.Probe(at=at)
             | w.TakeBack(at=at)
+            | w.Unwind(at=at)
         ):
             return (state.calls[at].tool,)
         case _:

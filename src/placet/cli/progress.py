@@ -118,6 +118,8 @@ def described(work: w.Work, tools: Sequence[str]) -> str:
             return f"finds out what became of {named}"
         case w.TakeBack(at=at):
             return f"step {at.step}: takes back what {named} may have done"
+        case w.Unwind(at=at):
+            return f"step {at.step}: {named} failed, and what earlier calls did is taken back"
         case w.ExpireDue():
             return "closes what is past its deadline"
         case w.Finish() | w.Wait() | w.Done() | w.ResumeHost():

@@ -46,7 +46,11 @@ LEFT_OUT: Mapping[str, Any] = {
     "Request.readable": True,
     "RequestOpened.readable": True,
     "Run.mode": "act",
+    "Run.on_failure": "continue",
+    "Run.saga": "step",
     "RunStarted.mode": "act",
+    "RunStarted.on_failure": "continue",
+    "RunStarted.saga": "step",
     "Undoing.backoff": timedelta(seconds=1),
     "Undoing.time_limit": timedelta(minutes=5),
 }
@@ -206,6 +210,8 @@ def _form(hint: Any) -> _Form:
             (other,) = [each for each in inner if each is not type(None)]
             return _optional(_form(other))
         return _union(inner)
+    if origin is tuple and len(inner) == 2 and inner[1] is Ellipsis:
+        return _many(_form(inner[0]))
     if isinstance(hint, type) and is_dataclass(hint):
         record = _record(hint)
         return _Form(record.encode, record.decode)
@@ -249,6 +255,18 @@ def _optional(form: _Form) -> _Form:
         return lambda value: None if value is None else convert(value)
 
     return _Form(lifted(form.encode), lifted(form.decode))
+
+
+def _many(form: _Form) -> _Form:
+    def read(written: Any) -> tuple[Any, ...]:
+        if not isinstance(written, list):
+            raise TypeError("an array was expected")
+        return tuple(written if form.decode is None else map(form.decode, written))
+
+    def write(values: tuple[Any, ...]) -> list[Any]:
+        return list(values if form.encode is None else map(form.encode, values))
+
+    return _Form(write, read)
 
 
 def _union(members: tuple[type, ...]) -> _Form:

@@ -27,8 +27,10 @@ from placet.core.values import (
     Holder,
     Mode,
     Occurrence,
+    OnFailure,
     Principal,
     RunKind,
+    SagaScope,
     StopReason,
 )
 
@@ -40,7 +42,8 @@ class StartRun:
     """Begin a run. With `supersede`, a run that waits in the session makes room for it.
 
     A child run begins otherwise: with the call that it works out (`Begin.child`). `guard` says of
-    a hosted run that it is one call of a guarded function.
+    a hosted run that it is one call of a guarded function; `on_failure` and `saga` say of a driven
+    one what becomes of its other calls when one fails.
     """
 
     run: str
@@ -53,6 +56,8 @@ class StartRun:
     supersede: bool = False
     holder: Holder | None = None
     guard: GuardKind | None = None
+    on_failure: OnFailure = "continue"
+    saga: SagaScope = "step"
 
     def names(self) -> Names:
         """Name the run."""
@@ -223,6 +228,8 @@ class Child:
     message: str
     max_steps: int
     mode: Mode = "act"
+    on_failure: OnFailure = "continue"
+    saga: SagaScope = "step"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +276,25 @@ class TakeBack:
     def names(self) -> Names:
         """Name the call's step."""
         return Names(runs=(self.at.run,), steps=((self.at.run, self.at.step),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unwind:
+    """Take back what the next earlier call did, or give the failed call its result at last (D8).
+
+    `earlier` is the call whose effect is next, None where there is none left; `told` is the text
+    that was withheld, as it is stored.
+    """
+
+    at: Occurrence
+    fence: int | None
+    earlier: Occurrence | None
+    told: str
+
+    def names(self) -> Names:
+        """Name both calls' steps."""
+        both = (self.at,) if self.earlier is None else (self.at, self.earlier)
+        return Names(runs=(self.at.run,), steps=tuple((at.run, at.step) for at in both))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,6 +403,7 @@ Command = (
     | RecordReads
     | Begin
     | TakeBack
+    | Unwind
     | Conclude
     | Lose
     | Probed

@@ -1,8 +1,8 @@
 """decide(state, command) -> the events that the command brings about, or a typed refusal.
 
-The rules stand in four modules, one for each thing that is decided about: `deciding_runs`,
-`deciding_steps`, `deciding_requests` and `deciding_effects`. A refusal is raised and changes
-nothing; an empty answer says that what was asked is so already.
+The rules stand in one module for each thing that is decided about: `deciding_runs`,
+`deciding_steps`, `deciding_requests`, `deciding_effects`, `deciding_outcomes` and `deciding_sagas`.
+A refusal is raised and changes nothing; an empty answer says that what was asked is so already.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from placet.core import deciding_effects as effects
 from placet.core import deciding_outcomes as outcomes
 from placet.core import deciding_requests as requests
 from placet.core import deciding_runs as runs
+from placet.core import deciding_sagas as sagas
 from placet.core import deciding_steps as steps
 from placet.core import events as e
 from placet.core.state import Executing, Session, Working
@@ -62,6 +63,8 @@ def _dispatch(so_far: Unfolding, command: c.Command) -> None:
             effects.begin(so_far, command)
         case c.TakeBack():
             effects.take_back(so_far, command)
+        case c.Unwind():
+            sagas.unwind(so_far, command)
         case c.Conclude():
             outcomes.conclude(so_far, command)
         case c.Lose():

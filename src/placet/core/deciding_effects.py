@@ -341,6 +341,8 @@ def _delegate(so_far: Unfolding, call: Call, child: c.Child, request: str | None
             message=so_far.text(child.message),
             parent=call.at,
             mode=child.mode,
+            on_failure=child.on_failure,
+            saga=child.saga,
         )
     )
     so_far.add(e.CallDelegated(at=call.at, child=child.run, request=request))

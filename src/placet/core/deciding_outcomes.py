@@ -225,7 +225,8 @@ def _undo_failed(so_far: Unfolding, call: Call, purpose: Purpose, failed: c.Fail
     else:
         what = "rolling it back" if purpose == "roll_back" else "compensating it"
         _record_lost(so_far, call, failed.error, body_over=True)
-        put_to_a_person(so_far, call, f"it failed, and so did {what}: {failed.error}")
+        first = "it failed" if call.result is None else "it succeeded, a later call failed"
+        put_to_a_person(so_far, call, f"{first}, and so did {what}: {failed.error}")
 
 
 def put_to_a_person(so_far: Unfolding, call: Call, cause: str) -> None:

@@ -38,6 +38,8 @@ def start(so_far: Unfolding, command: c.StartRun) -> None:
             message=so_far.text(command.message),
             mode=command.mode,
             guard=command.guard,
+            on_failure=command.on_failure,
+            saga=command.saga,
         )
     )
     if command.holder is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 
 from placet.core import commands as c
@@ -195,8 +196,19 @@ def _classify(so_far: Unfolding, command: c.Propose, run: Run, call: c.Proposal)
     elif isinstance(call, c.Unsound):
         so_far.add(_ended(call, call.code, so_far.text(answer_to(call))))
         so_far.count_failure(run.id, call.call_key, call.code)
+    elif run.on_failure != "continue" and (broken := _unsound(command)):
+        told = so_far.text(wording.interrupted(wording.step_broken(broken.tool)))
+        so_far.add(_ended(call, "interrupted", told))
     else:
         _rule(so_far, command, run, call)
+
+
+def _unsound(command: c.Propose) -> c.Unsound | None:
+    """Give a call of the step that has failed before anything of it was begun, if one has."""
+    for call in command.calls:
+        if isinstance(call, c.Unsound) and call.code in FAILURES:
+            return call
+    return None
 
 
 def answer_to(call: c.Unsound) -> str:
@@ -343,6 +355,8 @@ def _shown(display: Display) -> str:
             "effect": display.effect,
             "reversible": display.reversible,
             **({"preview": display.preview} if display.preview else {}),
+            **({"cost": asdict(display.cost)} if display.cost is not None else {}),
+            **({"secrets": list(display.secrets)} if display.secrets else {}),
         },
         ensure_ascii=False,
     )

@@ -18,12 +18,15 @@ from placet.core.values import (
     Mode,
     Needs,
     Occurrence,
+    OnFailure,
     Payload,
     Purpose,
     Recovery,
     RequestKind,
     RunKind,
+    SagaScope,
     StopReason,
+    Unwound,
 )
 
 
@@ -32,6 +35,7 @@ class RunStarted:
     """A run of an agent began for a requester; a child run names the call that opened it.
 
     `guard` says that it is one call of a guarded function, and whether its guard is told of it.
+    `on_failure` and `saga` say what becomes of its other calls when one fails.
     """
 
     run: str
@@ -43,6 +47,8 @@ class RunStarted:
     parent: Occurrence | None = None
     mode: Mode = "act"
     guard: GuardKind | None = None
+    on_failure: OnFailure = "continue"
+    saga: SagaScope = "step"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,12 +286,41 @@ class AttemptLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallUndoing:
-    """What a call may have done is taken back from `again_at` on; `cause` is what failed (D8)."""
+    """What a call may have done is taken back from `again_at` on; `cause` is what failed (D8).
+
+    A call that has its result keeps it: what it did is taken back because a later one failed.
+    """
 
     at: Occurrence
     how: Purpose
     again_at: datetime
     cause: Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnwindingBegun:
+    """A call has failed: what earlier calls did is taken back before it has its result (D8).
+
+    `code`, `told` and `own` are the result's, as it is so far.
+    """
+
+    at: Occurrence
+    code: CallCode
+    told: Payload
+    own: Payload | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectUnwound:
+    """What the earlier call `at` did was taken back, or stands after all, or nobody knows.
+
+    The call keeps the result that it has; `by` names who found it out, where a person did.
+    """
+
+    at: Occurrence
+    outcome: Unwound
+    told: Payload | None = None
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,6 +445,8 @@ Event = (
     | AttemptFailed
     | AttemptLost
     | CallUndoing
+    | UnwindingBegun
+    | EffectUnwound
     | CallDelegated
     | CallEnded
     | SettlementLapsed

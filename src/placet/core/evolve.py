@@ -73,6 +73,8 @@ def _run_started(state: Session, event: e.RunStarted) -> Session:
         parent=event.parent,
         mode=event.mode,
         guard=event.guard,
+        on_failure=event.on_failure,
+        saga=event.saga,
         state=Resting(),
     )
     return changed(state, runs=put(state.runs, event.run, run))
@@ -256,6 +258,8 @@ _HANDLERS: dict[type, Callable[[Session, Any], Session]] = {
     e.AttemptFailed: calls.attempt_failed,
     e.AttemptLost: calls.attempt_lost,
     e.CallUndoing: calls.call_undoing,
+    e.UnwindingBegun: calls.unwinding_begun,
+    e.EffectUnwound: calls.effect_unwound,
     e.CallDelegated: calls.call_delegated,
     e.CallEnded: calls.call_ended,
     e.SettlementLapsed: _settlement_lapsed,

@@ -19,6 +19,8 @@ from placet.core.state import (
     Spent,
     UndoDue,
     Unsettled,
+    Unwinding,
+    UnwoundEffect,
     overlap,
     top_of,
 )
@@ -129,14 +131,46 @@ def attempt_failed(state: Session, event: e.AttemptFailed) -> Session:
 def call_undoing(state: Session, event: e.CallUndoing) -> Session:
     """What the call may have done is to be taken back."""
     call = state.calls[event.at]
+    due = UndoDue(how=event.how, again_at=event.again_at)
+    if isinstance(call.state, CallOver):  # It did what it was to do; a later one failed.
+        return put_call(
+            state,
+            event.at,
+            due,
+            result=call.state,
+            failure_ref=event.cause.ref,
+            ran=call.attempts,
+            undone_from=call.attempts,
+        )
     return put_call(
         state,
         event.at,
-        UndoDue(how=event.how, again_at=event.again_at),
+        due,
         failure_ref=call.failure_ref or event.cause.ref,
         ran=call.ran or call.attempts,
         undone_from=call.attempts,
     )
+
+
+def unwinding_begun(state: Session, event: e.UnwindingBegun) -> Session:
+    """The call's result is withheld until what earlier ones did is taken back."""
+    own = event.own.ref if event.own else None
+    unwinding = Unwinding(code=event.code, told_ref=event.told.ref, own_ref=own)
+    return put_call(state, event.at, unwinding)
+
+
+def effect_unwound(state: Session, event: e.EffectUnwound) -> Session:
+    """The earlier call has the result that it had, and the one before it is next."""
+    call = state.calls[event.at]
+    over = call.result or call.state
+    state = put_call(state, event.at, over, result=None, unwound=event.outcome)
+    state = put_run(state, event.at.run, undoable=call.before)
+    unwound = UnwoundEffect(at=event.at, tool=call.tool, outcome=event.outcome)
+    for other in state.calls.values():
+        if other.at.run == event.at.run and isinstance(other.state, Unwinding):
+            after = changed(other.state, unwound=(*other.state.unwound, unwound))
+            return put_call(state, other.at, after)
+    return state
 
 
 def attempt_lost(state: Session, event: e.AttemptLost) -> Session:
@@ -160,6 +194,7 @@ def call_ended(state: Session, event: e.CallEnded) -> Session:
     )
     if event.at in state.calls:
         state = put_call(state, event.at, over, attempts=event.attempt)
+        state = _undoable(state, state.calls[event.at])
     else:
         call = _never_proposed(state, event, over)
         state = changed(state, calls=put(state.calls, event.at, call))
@@ -183,6 +218,16 @@ def call_ended(state: Session, event: e.CallEnded) -> Session:
         times=known.times + 1 if known else 1,
     )
     return changed(state, noes=put(state.noes, key, no))
+
+
+def _undoable(state: Session, call: Call) -> Session:
+    """Note an effect that a later call's failure would take back: each names the one before."""
+    run = state.runs[call.at.run]
+    succeeded = isinstance(call.state, CallOver) and call.state.code == "succeeded"
+    if run.on_failure != "compensate_earlier" or call.kind != "effect" or not succeeded:
+        return state
+    state = put_call(state, call.at, call.state, before=run.undoable)
+    return put_run(state, run.id, undoable=call.at)
 
 
 def _never_proposed(state: Session, event: e.CallEnded, over: CallOver) -> Call:

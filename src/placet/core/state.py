@@ -23,11 +23,14 @@ from placet.core.values import (
     Mode,
     Needs,
     Occurrence,
+    OnFailure,
     Purpose,
     Recovery,
     RequestKind,
     RunKind,
+    SagaScope,
     StopReason,
+    Unwound,
 )
 
 # --- runs -------------------------------------------------------------------------------------
@@ -79,7 +82,8 @@ class Run:
     `view_from` is the step from which the model sees the transcript itself, and `summary_ref` what
     it sees in place of all before. Of a hosted run, `decided` is the event with which something
     that it may have waited for was decided last, and `taken` the one up to which its framework has
-    gone on; `guard` says that it is one call of a guarded function.
+    gone on; `guard` says that it is one call of a guarded function. `undoable` is the latest call
+    whose effect stands and would be taken back by a later one's failure; it names the one before.
     """
 
     id: str
@@ -101,6 +105,9 @@ class Run:
     decided: int = 0
     taken: int = 0
     guard: GuardKind | None = None
+    on_failure: OnFailure = "continue"
+    saga: SagaScope = "step"
+    undoable: Occurrence | None = None
     state: RunState
 
 
@@ -166,6 +173,25 @@ class UndoDue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnwoundEffect:
+    """What became of an earlier call's effect when a later call had failed."""
+
+    at: Occurrence
+    tool: str
+    outcome: Unwound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unwinding:
+    """The call has failed, and what earlier ones did is taken back before its result is told."""
+
+    code: CallCode
+    told_ref: str
+    own_ref: str | None = None
+    unwound: tuple[UnwoundEffect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unsettled:
     """The last attempt's outcome is unknown, and a person is asked what became of it."""
 
@@ -187,7 +213,16 @@ class CallOver:
 
 
 CallState = (
-    Allowed | Asking | Delegated | Executing | RetryDue | Lost | UndoDue | Unsettled | CallOver
+    Allowed
+    | Asking
+    | Delegated
+    | Executing
+    | RetryDue
+    | Lost
+    | UndoDue
+    | Unwinding
+    | Unsettled
+    | CallOver
 )
 
 
@@ -200,7 +235,9 @@ class Call:
     that the model's own call had, where another version has taken its place. `failure_ref` is what
     failed, of a call that is taken back, `ran` the attempts at the effect itself, and `undone_from`
     the attempts before those at the present way of taking it back. `acted` says that an earlier
-    attempt may have acted, and `stray` that its body may do so yet.
+    attempt may have acted, and `stray` that its body may do so yet. `result` is what a call has
+    been answered with whose effect is taken back since, because a later one failed, `unwound` what
+    came of that, and `before` the earlier call that would be taken back next.
     """
 
     at: Occurrence
@@ -235,6 +272,9 @@ class Call:
     acted: bool = False
     stray: bool = False
     proposed_key: str = ""
+    result: CallOver | None = None
+    unwound: Unwound | None = None
+    before: Occurrence | None = None
     state: CallState
 
     @property
@@ -246,13 +286,15 @@ class Call:
         """Name the next way in which what the call may have done can be taken back (D8).
 
         A roll-back puts a snapshot back, and does no harm where nothing had changed. A compensation
-        is another effect: it is right only where its tool says that it is so, too.
+        is another effect: where nobody knows that there is anything to undo, it is right only where
+        its tool says so.
         """
         recovery = self.recovery
         if after == "run" and recovery.roll_back is not None and self.snapshot_ref is not None:
             return "roll_back"
         if after != "compensate" and recovery.compensation is not None:
-            return "compensate" if recovery.compensation.safe_if_absent else None
+            acted = self.result is not None or isinstance(self.state, CallOver)
+            return "compensate" if recovery.compensation.safe_if_absent or acted else None
         return None
 
 
@@ -434,6 +476,12 @@ class Session:
             if call.at <= at and overlap(call.surface, surface)
         )
         return self.generation(surface) - own
+
+
+def undoable(run: Run, failed: Occurrence) -> Occurrence | None:
+    """Name the earlier call whose effect is to be taken back next, because one at `failed` did."""
+    at = run.undoable
+    return at if at is not None and (run.saga == "run" or at.step == failed.step) else None
 
 
 def top_of(runs: Mapping[str, Run], run: str) -> str:

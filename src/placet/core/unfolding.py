@@ -26,22 +26,35 @@ from placet.core.state import (
     RunOver,
     Session,
     Unsettled,
+    Unwinding,
     Working,
     top_of,
+    undoable,
 )
 from placet.core.values import (
     FAILURES,
     REMEMBERED_NOES,
+    TOOL_FAILURES,
     CallCode,
     Occurrence,
     Payload,
     Purpose,
     StopReason,
+    Unwound,
     payload_of,
 )
 
 #: How often the same call may fail in a run; the run stops with the last of them.
 MOST_FAILURES = 3
+
+#: What the end of taking an earlier call back says of its effect; a person may have found it out.
+_UNWOUND: dict[CallCode, Unwound] = {
+    "tool_failed_and_rolled_back": "rolled_back",
+    "tool_failed_and_compensated": "compensated",
+    "interrupted": "compensated",
+    "succeeded": "succeeded",
+    "outcome_unknown": "unknown",
+}
 
 
 @dataclass(slots=True)
@@ -106,10 +119,22 @@ class Unfolding:
         *,
         by: str = "",
         like: Call | None = None,
-        own: str | None = None,
+        own: str | Payload | None = None,
     ) -> None:
-        """Give a call its one result; `own` is the body's, where `told` says more."""
+        """Give a call its one result; `own` is the body's, where `told` says more.
+
+        Where a failure takes back what earlier calls did, the result is withheld until then; and
+        a call that has its result keeps it, whatever becomes of its effect.
+        """
         call = like or self.call(at)
+        payload = self.text(own) if isinstance(own, str) else own
+        if call.result is not None:
+            self.add(e.EffectUnwound(at=at, outcome=_UNWOUND[code], told=told, by=by))
+            return
+        if self._unwinds(call, code):
+            self.add(e.UnwindingBegun(at=at, code=code, told=told, own=payload))
+            self._break_step(call)
+            return
         self.add(
             e.CallEnded(
                 at=at,
@@ -120,10 +145,37 @@ class Unfolding:
                 told=told,
                 by=by,
                 attempt=call.attempts,
-                own=None if own is None else self.text(own),
+                own=payload,
             )
         )
         self.count_failure(at.run, call.call_key, code)
+        if code in FAILURES or (call.attempts and code != "succeeded"):
+            self._break_step(call)
+
+    def _unwinds(self, call: Call, code: CallCode) -> bool:
+        """Say whether what earlier calls did is to be taken back, because this one failed."""
+        run = self.run(call.at.run)
+        if run.on_failure != "compensate_earlier" or call.kind not in ("effect", "agent"):
+            return False
+        if isinstance(call.state, Unwinding) or undoable(run, call.at) is None:
+            return False
+        if any(other.at.run == run.id for other in self._unwinding()):
+            return False
+        return code in TOOL_FAILURES or (call.attempts > 0 and code != "succeeded")
+
+    def _unwinding(self) -> list[Call]:
+        return [c for c in self.state.calls.values() if isinstance(c.state, Unwinding)]
+
+    def _break_step(self, failed: Call) -> None:
+        """Let nothing more of the step begin, where its run says so: each call is answered."""
+        run = self.run(failed.at.run)
+        if run.on_failure == "continue" or isinstance(run.state, RunOver):
+            return
+        cause = wording.step_broken(failed.tool)
+        told = wording.interrupted(cause)
+        for call in self.state.step_calls(run.id, failed.at.step):
+            if isinstance(call.state, (Allowed, Asking)):
+                self._stop_call(call, "interrupted", told, stop="failed", cause=cause)
 
     def count_failure(self, run_id: str, call_key: str, code: CallCode) -> None:
         """Stop a run whose model makes the same call again and again though it fails.

@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import Literal
 
 from placet.core.canonical import JsonValue, digest_of
+from placet.core.money import Money
 
 #: The surface of a tool that declares none: it touches all of them (G8).
 EVERY_SURFACE = "*"
@@ -36,6 +37,16 @@ Mode = Literal["act", "think", "plan-act"]
 LEASE = timedelta(seconds=60)
 #: What an attempt is for: the effect itself, or taking it back.
 Purpose = Literal["run", "roll_back", "compensate"]
+
+#: What becomes of the rest of a step when one of its calls has failed: it goes on; it does not
+#: begin any more; or, besides, what earlier calls did is taken back.
+OnFailure = Literal["continue", "stop", "compensate_earlier"]
+
+#: How far back what earlier calls did is taken back: to the start of the step, or of the run.
+SagaScope = Literal["step", "run"]
+
+#: What became of an earlier call's effect: it was taken back, it stands, or nobody knows.
+Unwound = Literal["rolled_back", "compensated", "succeeded", "unknown"]
 
 #: Stands among the approvers of a request for whoever the run acts for.
 REQUESTER = "@requester"
@@ -92,6 +103,11 @@ FAILURES: frozenset[CallCode] = frozenset(
         "invalid_arguments",
         "unknown_tool",
     }
+)
+
+#: The body of a call that ends so was to be entered, and failed.
+TOOL_FAILURES: frozenset[CallCode] = frozenset(
+    {"tool_failed", "tool_failed_and_rolled_back", "tool_failed_and_compensated"}
 )
 
 
@@ -234,13 +250,16 @@ class Display:
 
     `effect` is the tool's own text, with places such as `{amount}` for the arguments it names.
     `preview` is what the tool says that it would change, such as a diff. `claim` is the model's
-    own reason, and is marked as its claim.
+    own reason, and is marked as its claim. `cost` says which argument is what it costs, and
+    `secrets` which of them are masked (H2).
     """
 
     effect: str = ""
     reversible: bool = False
     claim: str = ""
     preview: str = ""
+    cost: Money | None = None
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

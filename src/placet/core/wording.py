@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from placet.core.canonical import JsonValue
 from placet.core.state import Request
-from placet.core.values import RequestKind
+from placet.core.values import RequestKind, Unwound
 
 #: What older entry points record where a person gave no reason (G6).
 NO_REASON = "no reason given"
@@ -112,6 +112,32 @@ def compensated(failure: str, told: str, *, attempts: int) -> str:
     """The body failed, and what it may have done was undone by another effect."""
     more = f" ({told})" if told else ""
     return f"{_failed_times(failure, attempts)}\nWhat it may have done was compensated{more}."
+
+
+def unwound(told: str, found: Iterable[tuple[str, Unwound]]) -> str:
+    """What earlier calls had done was taken back: entries with a tool, and what came of it."""
+    lines = [f"- {tool}: {_UNWOUND[outcome]}" for tool, outcome in found]
+    return "\n".join(
+        (told, "What earlier calls had done was taken back, the latest first:", *lines)
+    )
+
+
+_UNWOUND: Mapping[Unwound, str] = {
+    "rolled_back": "rolled back",
+    "compensated": "compensated",
+    "succeeded": "it stands",
+    "unknown": "nobody knows whether it was taken back",
+}
+
+
+def later_failed(tool: str) -> str:
+    """Why an effect that had succeeded is taken back."""
+    return f"a later call failed ({tool})"
+
+
+def step_broken(tool: str) -> str:
+    """An earlier call of the step failed, and the run's agent says that then nothing goes on."""
+    return f"another call of this step failed ({tool})."
 
 
 def _failed_times(failure: str, attempts: int) -> str:

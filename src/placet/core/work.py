@@ -27,8 +27,10 @@ from placet.core.state import (
     Session,
     UndoDue,
     Unsettled,
+    Unwinding,
     Working,
     overlap,
+    undoable,
 )
 from placet.core.values import Occurrence, StopReason
 
@@ -84,6 +86,14 @@ class TakeBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unwind:
+    """Take back what `earlier` did, because the call at `at` failed; None: no more is left (D8)."""
+
+    at: Occurrence
+    earlier: Occurrence | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireDue:
     """Something in the session is past its deadline."""
 
@@ -128,12 +138,17 @@ Work = (
     | Recover
     | Probe
     | TakeBack
+    | Unwind
     | ExpireDue
     | Wait
     | ResumeHost
     | Finish
     | Done
 )
+
+
+#: The states of an effect that has begun, and that nobody knows the end of yet.
+_UNDER_WAY = (Executing, RetryDue, Lost, UndoDue, Unsettled)
 
 
 def due_requests(state: Session) -> list[Request]:
@@ -150,7 +165,8 @@ def held_by(state: Session, call: Call) -> str | None:
 
     An open approval request holds every effect that nobody was asked about, and of the approved
     ones those that are newer. An approved one holds what is newer than it. A settlement, and an
-    effect under way, hold their surface. What has begun is not held.
+    effect under way, hold their surface; and the rest of their step, where a failure would end it
+    (D8). What has begun is not held.
     """
     if isinstance(call.state, UndoDue) or (call.attempts and isinstance(call.state, RetryDue)):
         return None
@@ -163,11 +179,25 @@ def held_by(state: Session, call: Call) -> str | None:
                 return request.id
         elif request.order < call.order or (isinstance(request.state, Open) and not asked):
             return request.id
+    in_turn = state.runs[call.at.run].on_failure != "continue"
+    step = (call.at.run, call.at.step)
     for other in state.calls.values():
-        under_way = isinstance(other.state, (Executing, RetryDue, Lost, UndoDue))
-        if under_way and other.at != call.at and overlap(other.surface, call.surface):
+        if other.at == call.at or not isinstance(other.state, (*_UNDER_WAY, Unwinding)):
+            continue
+        if in_turn and (other.at.run, other.at.step) == step:
+            return str(other.at)
+        if overlap(other.surface, call.surface) and not isinstance(other.state, Unsettled):
             return str(other.at)
     return None
+
+
+def under_way(state: Session, *, besides: Occurrence) -> list[Call]:
+    """Give the effects of a session that have begun and that nobody knows the end of yet.
+
+    What a failed call takes back of earlier ones may touch any surface, and waits for them all.
+    """
+    calls = state.calls.values()
+    return [call for call in calls if isinstance(call.state, _UNDER_WAY) and call.at != besides]
 
 
 def next_work(state: Session, run_id: str) -> Work:
@@ -199,6 +229,9 @@ def _urgent(state: Session, run: Run, calls: list[Call]) -> Work | None:
     for call in calls:
         if isinstance(call.state, UndoDue) and state.now >= call.state.again_at:
             return TakeBack(at=call.at)
+    for call in calls:
+        if isinstance(call.state, Unwinding) and not under_way(state, besides=call.at):
+            return Unwind(at=call.at, earlier=undoable(run, call.at))
     return None
 
 
@@ -279,6 +312,8 @@ def _wait(state: Session, calls: list[Call]) -> Wait:
                 below = next_work(state, child)
                 if isinstance(below, Wait):
                     requests.extend(below.requests)
+            case Unwinding():
+                held.extend(str(other.at) for other in under_way(state, besides=call.at))
             case Lost() | CallOver():
                 pass
     return Wait(until=min(until) if until else None, requests=tuple(requests), held_by=tuple(held))

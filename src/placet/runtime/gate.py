@@ -26,6 +26,8 @@ from placet.core.values import (
     Draft,
     Mode,
     Occurrence,
+    OnFailure,
+    SagaScope,
 )
 from placet.runtime.attempts import Attempts
 from placet.runtime.authority import Authority
@@ -189,6 +191,8 @@ class Gate:
         agent: str,
         max_steps: int,
         mode: Mode = "act",
+        on_failure: OnFailure = "continue",
+        saga: SagaScope = "step",
         fence: int | None = None,
     ) -> Answer:
         """Open the run of an agent that is used as a tool, with the frozen message to it.
@@ -203,6 +207,8 @@ class Gate:
             message=found if isinstance(found, str) else "",
             max_steps=max_steps,
             mode=mode,
+            on_failure=on_failure,
+            saga=saga,
         )
         begin = await self._beginning(session, call, stored, fence=fence, child=child)
         return await self._engine.execute(session, begin)

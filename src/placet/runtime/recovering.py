@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from placet.core import commands as c
 from placet.core import wording
 from placet.core.events import AttemptBegun
-from placet.core.state import Executing, Lost, UndoDue
+from placet.core.state import Executing, Lost, UndoDue, Unwinding
 from placet.core.values import Occurrence, idempotency_key
 from placet.runtime.attempts import Attempts
 from placet.runtime.declarations import Happened, NotHappened, Unsure
@@ -94,11 +94,28 @@ class Recovering:
             outcome = await attempt(how, stored.arguments, intent.key, call=str(at))
             if not isinstance(outcome, c.Succeeded):
                 return outcome
+            if call.result is not None:
+                return outcome
             if intent.purpose == "roll_back":
                 return c.Succeeded(told=wording.rolled_back(failure, attempts=call.ran))
             return c.Succeeded(told=wording.compensated(failure, outcome.told, attempts=call.ran))
 
         return await self._attempts.carried_out(session, begin, entered)
+
+    async def unwind(
+        self, session: str, at: Occurrence, earlier: Occurrence | None, *, fence: int | None = None
+    ) -> Answer:
+        """Take up what an earlier call did, because the one at `at` failed; None ends that (D8).
+
+        Raises a Refusal where something else comes first.
+        """
+        state = await self._engine.session(session, c.Names(steps=((at.run, at.step),)))
+        withheld = state.calls[at].state
+        told = (
+            await self._text(session, withheld.told_ref) if isinstance(withheld, Unwinding) else ""
+        )
+        unwind = c.Unwind(at=at, fence=fence, earlier=earlier, told=told)
+        return await self._engine.execute(session, unwind)
 
     async def _text(self, session: str, ref: str | None) -> str:
         return "" if ref is None else await self._engine.payload(session, ref)

@@ -155,11 +155,13 @@ def test_each_variable_of_the_page_sets_its_setting(
     set_by: dict[str, str] = {}
     for name, variable, *_ in rows(SETTINGS, "# Settings"):
         if variable.startswith("`"):
-            found = Settings.load({variable.strip("`"): "ana"})
-            assert getattr(found, name.strip("`")) in ("ana", ("ana",))
+            value = "zh" if name == "`language`" else "ana"
+            found = Settings.load({variable.strip("`"): value})
+            assert getattr(found, name.strip("`")) in (value, (value,))
             set_by[name.strip("`")] = variable.strip("`")
 
-    assert set_by == {name: f"PLACET_{name.upper()}" for name in set_by}
+    named = {name: f"PLACET_{name.upper()}" for name in set_by}
+    assert set_by == {**named, "language": "PLACET_LANG"}
     assert {field.name for field in fields(Settings)} - set(set_by) == {"approver_tokens"}
 
 
@@ -286,7 +288,8 @@ GUIDES = {
     "docs/how-to/build-an-agent.md": ["support_agents"],
     "docs/how-to/gate-another-loop.md": ["guarded_refund", "langgraph_refund"],
     "docs/how-to/use-built-in-tools.md": ["workspace_tools"],
-    "docs/how-to/write-a-tool.md": ["payment_tools"],
+    "docs/how-to/pay-once.md": ["payments"],
+    "docs/how-to/write-a-tool.md": ["payment_tools", "trip"],
 }
 
 

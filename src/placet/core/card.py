@@ -1,21 +1,25 @@
 """The card: what an approver is shown. One function makes it for every surface (H1).
 
-Every text in it is made visible here, and secrets are masked (H2), so that a surface only lays it
-out and escapes for its own markup. Nothing is cut.
+Every text in it has its secrets masked and is made visible here (H2), so that a surface only lays
+it out and escapes it for its own markup: placet.core.card_parts does the first, and the surfaces of
+placet.core.card_surfaces the second. Nothing is cut here.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from placet.core import wording
 from placet.core.canonical import JsonValue
-from placet.core.display import masked, visible
+from placet.core.card_words import Language, said
+from placet.core.display import visible
+from placet.core.masking import Masking
+from placet.core.money import Money, written
 from placet.core.state import (
     Answered,
     Approved,
@@ -31,7 +35,7 @@ from placet.core.state import (
     Superseded,
     Voided,
 )
-from placet.core.values import Draft
+from placet.core.values import CallCode, Draft, RequestKind, idempotency_key
 
 #: The state of a request in one word.
 RequestStatus = Literal[
@@ -47,33 +51,114 @@ RequestStatus = Literal[
     "answered",
 ]
 
+#: How an attempt that did not succeed ended: it may have acted, it did not, or nobody knows.
+AttemptEnd = Literal["failed", "not_done", "lost"]
+
+#: A value deeper in the arguments than this is shown as JSON.
+MOST_UNFOLDED = 6
+
+#: A list of plain values whose JSON is not longer than this stands on one line.
+MOST_LISTED = 80
+
 _PLACE = re.compile(r"\{(\w+)\}")
+_PLAIN_NAME = re.compile(r"[^\W\d][\w-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """An earlier attempt at a call that did not succeed, and why."""
+
+    number: int
+    end: AttemptEnd
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """How the same call ended when it was proposed before in the run, and how often it was."""
+
+    code: CallCode
+    times: int
+    told: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """The texts of a card, as they are stored: what stands elsewhere by reference.
+
+    `display` is what the tool declared, `grounds` why it is asked, `claim` the model's own words,
+    `changes` what an edit or a void changed, and `replaced` the request whose place this one takes.
+    """
+
+    display: Mapping[str, JsonValue]
+    grounds: str = ""
+    claim: str = ""
+    changes: str = ""
+    replaced: Request | None = None
+    attempts: Sequence[Attempt] = ()
+    earlier: Earlier | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One value within the arguments: where it stands, as `order.items[0].name`, and itself.
+
+    A text stands without quotes, its line ends kept; any other value stands as JSON.
+    """
+
+    path: str
+    shown: str
+    is_text: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What an edit did to an argument: its JSON before and after, where it was there."""
+
+    name: str
+    old: str | None
+    new: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What is shown of a request. `arguments` are (name, value) in their order, as JSON texts."""
+    """What is shown of a request; its words are in `language`.
+
+    `arguments` are (name, value) in their order, as JSON texts, and `fields` the same value by
+    value. `changed` names what had changed where the request before was voided.
+    """
 
     request: str
-    kind: str
+    kind: RequestKind
     status: RequestStatus
+    language: Language
     digest: str
     version: int
+    replaces: str
     session: str
     run: str
+    parent: str
     agent: str
     requester: str
     tool: str
     arguments: tuple[tuple[str, str], ...]
+    fields: tuple[Field, ...]
     raw_arguments: str | None
     effect: str
+    cost: str
     preview: str
     reversible: bool
     claim: str
     reason: str
     rule: str
     changes: str
+    edits: tuple[Change, ...]
+    edited_by: str
+    changed: tuple[str, ...]
     attempts: int
+    failures: tuple[Attempt, ...]
+    earlier: Earlier | None
+    key: str
     approvers: tuple[str, ...]
     quorum: int
     votes: tuple[str, ...]
@@ -82,52 +167,69 @@ class Card:
     then: str
 
 
-def card(
+def card_of(
     request: Request,
     call: Call,
     run: Run,
     draft: Draft,
+    story: Story,
     *,
-    display: Mapping[str, JsonValue],
-    grounds: str = "",
-    claim: str = "",
-    changes: str = "",
+    salt: str = "",
+    language: Language = "en",
 ) -> Card:
-    """Make the card of a request from what is stored of it."""
-    readable = isinstance(draft.arguments, Mapping)
-    shown = masked(dict(draft.arguments)) if isinstance(draft.arguments, Mapping) else {}
-    assert isinstance(shown, dict), "a masked object is an object"
-    votes = request.state.votes if isinstance(request.state, (Open, Approved, Spent)) else ()
+    """Make the card of a request from what is stored of it.
+
+    `salt`, the session's in hexadecimal, keys the fingerprints of masked secrets.
+    """
+    display = story.display
+    masking = Masking(salt=salt, fields=secrets_of(display), language=language)
+    if isinstance(draft.arguments, Mapping):
+        masking = masking.knowing(draft.arguments)
+    shown = masked_arguments(masking, draft.arguments)
+    show = _Showing(masking)
+    state = request.state
+    replaced = story.replaced.state if story.replaced is not None else None
+    edits = tuple(map(show.change, changes_of(story.changes) or ()))
     return Card(
-        request=request.id,
+        request=show.name(request.id),
         kind=request.kind,
         status=status_of(request),
+        language=language,
         digest=request.digest,
         version=request.version,
-        session=visible(draft.session),
-        run=run.id,
-        agent=visible(run.agent),
-        requester=visible(request.requester),
-        tool=visible(request.tool),
-        arguments=tuple(
-            (visible(name), visible(json.dumps(value, ensure_ascii=False)))
-            for name, value in shown.items()
-        ),
-        raw_arguments=None if readable else visible(_masked_text(str(draft.arguments))),
-        effect=visible(_effect(str(display.get("effect") or ""), draft.arguments, shown)),
-        preview=visible(_masked_text(str(display.get("preview") or "")), keep_newlines=True),
+        replaces=show.name(request.replaces or ""),
+        session=show.name(draft.session),
+        run=show.name(run.id),
+        parent=show.name(run.parent.run if run.parent is not None else ""),
+        agent=show.name(run.agent),
+        requester=show.name(request.requester),
+        tool=show.name(request.tool),
+        arguments=tuple((visible(name), _json(value)) for name, value in shown.items()),
+        fields=tuple(f for name, value in shown.items() for f in _fields(_step(name), value, 0)),
+        raw_arguments=show.name(draft.arguments) if isinstance(draft.arguments, str) else None,
+        effect=visible(show.effect(str(display.get("effect") or ""), draft.arguments, shown)),
+        cost=_cost(display.get("cost"), draft.arguments, shown, language),
+        preview=show.told(str(display.get("preview") or "")),
         reversible=bool(display.get("reversible", False)),
-        claim=visible(_masked_text(claim), keep_newlines=True),
-        reason=visible(grounds),
-        rule=visible(request.rule),
-        changes=visible(_changes(changes)),
+        claim=show.told(story.claim),
+        reason=show.told(story.grounds),
+        rule=show.name(request.rule),
+        changes=show.changes(story.changes),
+        edits=edits,
+        edited_by=show.name(replaced.by) if isinstance(replaced, Superseded) else "",
+        changed=tuple(map(show.name, replaced.changed)) if isinstance(replaced, Voided) else (),
         attempts=call.attempts,
-        approvers=tuple(sorted(visible(p) for p in request.needs.people(request.requester))),
+        failures=tuple(map(show.attempt, story.attempts)),
+        earlier=None if story.earlier is None else show.earlier(story.earlier),
+        key=idempotency_key(call.digest) if request.kind == "settlement" else "",
+        approvers=tuple(map(show.name, sorted(request.needs.people(request.requester)))),
         quorum=request.needs.quorum,
-        votes=tuple(visible(vote) for vote in votes),
+        votes=tuple(map(show.name, state.votes))
+        if isinstance(state, (Open, Approved, Spent))
+        else (),
         opened_at=request.opened_at,
         deadline_at=request.deadline_at,
-        then=_then(request),
+        then=said(language, f"then.{request.kind}") if isinstance(state, Open) else "",
     )
 
 
@@ -156,35 +258,6 @@ def status_of(request: Request) -> RequestStatus:
             return "answered"
 
 
-def _then(request: Request) -> str:
-    if request.kind == "question":
-        return "the run goes on without an answer"
-    if request.kind == "settlement":
-        return "the run ends with its outcome unknown; the question and the closed surface remain"
-    return "the call expires and does not run"
-
-
-def _effect(
-    template: str, arguments: Mapping[str, JsonValue] | str, shown: Mapping[str, JsonValue]
-) -> str:
-    """Fill an effect with the arguments as they are shown, so that it can hold no more than they.
-
-    In one pass, so that what an argument holds is never filled in itself. `shown` has the
-    arguments in their order, but a name that holds a secret is another one there.
-    """
-    texts = {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for name, value in zip(arguments, shown.values(), strict=False)
-    }
-    return _PLACE.sub(lambda place: texts.get(place[1], place[0]), _masked_text(template))
-
-
-def _changes(stored: str) -> str:
-    """Tell what was changed: an edit's list is masked by name, and a sentence is shown as it is."""
-    found = changes_of(stored)
-    return _masked_text(stored) if found is None else wording.changes(map(_masked_change, found))
-
-
 def changes_of(stored: str) -> list[dict[str, JsonValue]] | None:
     """Read what an edit changed, or give None where the text is a sentence (of a void)."""
     try:
@@ -194,52 +267,133 @@ def changes_of(stored: str) -> list[dict[str, JsonValue]] | None:
     return found if isinstance(found, list) else None
 
 
-def _masked_change(change: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Mask both sides of a change as the argument of its name is masked."""
-    copy = dict(change)
-    for side in change.keys() & {"old", "new"}:
-        one = masked({str(change["name"]): change[side]})
-        assert isinstance(one, dict), "a masked object is an object"
-        ((copy["name"], copy[side]),) = one.items()
-    return copy
+def secrets_of(display: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Give the fields of the arguments that the tool declared as secret."""
+    found = display.get("secrets")
+    return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
-def _masked_text(text: str) -> str:
-    shown = masked(text)
-    return shown if isinstance(shown, str) else ""
+def masked_arguments(
+    masking: Masking, arguments: Mapping[str, JsonValue] | str
+) -> dict[str, JsonValue]:
+    """Give arguments with their secrets masked; of what cannot be read there are none."""
+    found = masking.value(dict(arguments)) if isinstance(arguments, Mapping) else {}
+    assert isinstance(found, dict), "a masked object is an object"
+    return found
 
 
-def render_text(shown: Card) -> str:
-    """Lay a card out as plain text, one fact a line; the arguments stand whole."""
-    what = {"settlement": "Settlement", "question": "Question"}.get(shown.kind, "Approval request")
-    lines = [
-        f"{what} {shown.request}  ({shown.status})",
-        f"  tool        {shown.tool}",
-    ]
-    if shown.raw_arguments is not None:
-        lines += ["  arguments   could not be read; only reject or edit is possible:"]
-        lines += [f"    {shown.raw_arguments}"]
-    else:
-        lines += [f"    {name} = {value}" for name, value in shown.arguments]
-    asks = shown.kind == "question"
-    facts = [
-        ("effect", shown.effect),
-        ("changes", shown.preview),
-        ("reversible", "" if asks else "yes" if shown.reversible else "no, as declared"),
-        ("asked by", f"{shown.rule}: {shown.reason}" if shown.reason else shown.rule),
-        ("the model", f"claims: {shown.claim}" if shown.claim else ""),
-        ("changed", shown.changes),
-        ("attempts", str(shown.attempts) if shown.attempts else ""),
-        ("for", f"{shown.requester} ({shown.agent}, session {shown.session})"),
-        ("run", shown.run),
-        ("approvers", f"{', '.join(shown.approvers)} ({shown.quorum} needed)"),
-        ("votes", ", ".join(shown.votes)),
-        ("deadline", f"{shown.deadline_at:%Y-%m-%d %H:%M:%S} UTC; then {shown.then}"),
-        ("digest", shown.digest),
-    ]
-    lines += [f"  {name:<11} {_indented(value)}" for name, value in facts if value]
-    return "\n".join(lines)
+def fields_of(masking: Masking, arguments: Mapping[str, JsonValue]) -> tuple[Field, ...]:
+    """Show arguments value by value, as a card does."""
+    shown = masked_arguments(masking, arguments)
+    return tuple(f for name, value in shown.items() for f in _fields(_step(name), value, 0))
 
 
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n              | ")
+class _Showing:
+    """Shows the texts of one card: secrets masked first, and then all of it made visible."""
+
+    def __init__(self, masking: Masking) -> None:
+        self._masking = masking
+
+    def name(self, text: str) -> str:
+        """Show a text of one line."""
+        return visible(self._masking.text(text))
+
+    def told(self, text: str) -> str:
+        """Show what somebody told, in its lines, without what the arguments keep secret."""
+        return visible(self._masking.told(text), keep_newlines=True)
+
+    def attempt(self, attempt: Attempt) -> Attempt:
+        """Show an earlier attempt."""
+        cause = self.told(attempt.cause)
+        return Attempt(number=attempt.number, end=attempt.end, cause=cause)
+
+    def earlier(self, earlier: Earlier) -> Earlier:
+        """Show an earlier proposal of the call."""
+        return Earlier(code=earlier.code, times=earlier.times, told=self.told(earlier.told))
+
+    def change(self, change: Mapping[str, JsonValue]) -> Change:
+        """Show a change of an edit; one without a name replaced what could not be read."""
+        if "name" not in change:
+            return Change(name="", old=None, new=None)
+        masked = self._masked(change)
+        old, new = (_json(masked[side]) if side in masked else None for side in ("old", "new"))
+        return Change(name=_step(str(masked["name"])), old=old, new=new)
+
+    def changes(self, stored: str) -> str:
+        """Show what was changed: an edit's list is masked by name, a sentence by its shapes."""
+        found = changes_of(stored)
+        if found is None:
+            return self.told(stored)
+        return visible(wording.changes(map(self._masked, found)))
+
+    def effect(
+        self,
+        template: str,
+        arguments: Mapping[str, JsonValue] | str,
+        shown: Mapping[str, JsonValue],
+    ) -> str:
+        """Fill an effect with the arguments as they are shown, so that it holds no more than they.
+
+        In one pass, so that what an argument holds is never filled in itself. `shown` has the
+        arguments in their order, but a name that holds a secret is another one there.
+        """
+        texts = {
+            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for name, value in zip(arguments, shown.values(), strict=False)
+        }
+        return _PLACE.sub(lambda place: texts.get(place[1], place[0]), self._masking.text(template))
+
+    def _masked(self, change: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Mask both sides of a change as the argument of its name is masked."""
+        copy = dict(change)
+        for side in change.keys() & {"old", "new"}:
+            one = masked_arguments(self._masking, {str(change["name"]): change[side]})
+            ((copy["name"], copy[side]),) = one.items()
+        return copy
+
+
+def _cost(
+    stored: JsonValue,
+    arguments: Mapping[str, JsonValue] | str,
+    shown: Mapping[str, JsonValue],
+    language: Language,
+) -> str:
+    """Write out what an action costs, where its tool says; an amount that is secret stays so."""
+    if not isinstance(stored, dict) or isinstance(arguments, str):
+        return ""
+    money = Money(str(stored["field"]), str(stored["currency"]), int(str(stored["places"])))
+    amount = money.amount(shown)
+    if amount is not None:
+        return f"{written(amount)} {money.currency}"
+    value = _json(money.found(shown))
+    return said(language, "cost.unreadable", value=value, currency=money.currency)
+
+
+def _fields(path: str, value: JsonValue, depth: int) -> list[Field]:
+    """Give the values within one, which is masked already, each by its path."""
+    if isinstance(value, str):
+        return [Field(path=path, shown=visible(value, keep_newlines=True), is_text=True)]
+    inner: list[tuple[str, JsonValue]] = []
+    if isinstance(value, dict) and depth < MOST_UNFOLDED:
+        inner = [(_step(name, path), part) for name, part in value.items()]
+    elif isinstance(value, list) and depth < MOST_UNFOLDED and not _is_short(value):
+        inner = [(f"{path}[{index}]", part) for index, part in enumerate(value)]
+    if not inner:
+        return [Field(path=path, shown=_json(value), is_text=False)]
+    return [field for name, part in inner for field in _fields(name, part, depth + 1)]
+
+
+def _is_short(value: list[JsonValue]) -> bool:
+    plain = not any(isinstance(part, (dict, list)) for part in value)
+    return plain and len(_json(value)) <= MOST_LISTED
+
+
+def _step(name: str, path: str = "") -> str:
+    """Give the path of a name under a path; a name that is not plain stands in quotes."""
+    if _PLAIN_NAME.fullmatch(name) and visible(name) == name:
+        return f"{path}.{name}" if path else name
+    return f"{path}[{_json(name)}]"
+
+
+def _json(value: JsonValue) -> str:
+    return visible(json.dumps(value, ensure_ascii=False))

@@ -1,10 +1,9 @@
 """Honest display: what every surface shows of a text that a model, a tool or a stranger wrote (H2).
 
-Three functions make new texts to be shown, and nothing that they make is ever digested or run:
-`masked` hides secrets, `visible` shows what would not be seen or would move what is, `shortened`
-does the same within a limit and says what it left out. They go in that order, `masked` first, and
-`visible` or `shortened` once, as the last. Their own words stand in brackets which no text can
-forge: a `⟦` that stands in the text itself is shown as `⟦U+27E6⟧`.
+`visible` shows what would not be seen or would move what is, after placet.core.masking has hidden
+the secrets; `fold` shows beginning and end of what is long. Nothing that they make is ever digested
+or run. Their own words stand in brackets which no text can forge: a `⟦` that stands in the text
+itself is shown as `⟦U+27E6⟧`.
 
 The letters of right-to-left scripts are shown as they are. They reorder their neighbours, so a
 surface isolates each text it shows (HTML's `<bdi>`). Nothing here escapes for HTML, Markdown or
@@ -13,14 +12,10 @@ a messenger's markup; each surface does that for its own, after this.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
-from collections.abc import Collection, Iterator
-from typing import Literal, NamedTuple
-
-from placet.core.canonical import JsonValue
-from placet.core.errors import InvalidInput
+from collections.abc import Iterator
+from typing import NamedTuple
 
 #: More spaces in a row than this are shown as their number: they could push the rest out of sight.
 MAX_SPACES = 64
@@ -30,66 +25,6 @@ MAX_NEWLINES = 8
 
 #: More combining characters on one base than this are shown as marks: they cover other lines.
 MAX_COMBINING = 4
-
-#: The smallest limit of `shortened`: room for its note, a head and a tail.
-MIN_SHORTENED = 120
-
-#: A key is secret whose name ends so, read without case and separators, or ends so and in an "s".
-SECRET_ENDINGS = (
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "secret",
-    "token",
-    "credential",
-    "authorization",
-    "cookie",
-    "apikey",
-    "accesskey",
-    "privatekey",
-    "secretkey",
-    "signingkey",
-    "encryptionkey",
-    "secretvalue",
-    "tokenvalue",
-    "authorizationheader",
-)
-
-#: A key is secret whose last word is one of these, which as endings would hide too much.
-SECRET_WORDS = frozenset({"pwd", "pass", "auth", "otp", "cvv", "cvc", "jwt", "bearer"})
-
-#: Shapes of secrets in a text; a group in one is the secret, where the shape is more than that.
-#: None holds a space, a quote or a sign of the shell, so that no mask hides a command; only a PEM
-#: key may hold line ends. None looks at a character more than a bounded number of times.
-SECRET_SHAPES = (
-    r"(?<![A-Za-z0-9_-])sk-(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{16,}",
-    r"(?<![A-Za-z0-9])[sr]k_(?:live|test)_[A-Za-z0-9]{16,}",
-    r"(?<![A-Za-z0-9])whsec_[A-Za-z0-9+/=]{16,}",
-    r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{20,}",
-    r"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{20,}",
-    r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{16,}",
-    r"(?<![A-Za-z0-9])A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])",
-    r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{35}",
-    r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_-]{20,}",
-    r"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9-]{10,}",
-    r"(?<![A-Za-z0-9])xapp-[A-Za-z0-9-]{10,}",
-    r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}",
-    r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}",
-    r"(?<![A-Za-z0-9])pypi-[A-Za-z0-9_-]{50,}",
-    r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*",
-    r"\b(?i:bearer|basic) ++(?=[A-Za-z._~+/-]*[0-9=])([A-Za-z0-9._~+/=-]{16,})",
-    r"://[A-Za-z0-9._~%+-]{0,128}+:([A-Za-z0-9._~%+=-]{1,256}+)@",
-    r"(?i:password|passwd|passphrase|secret|token|(?:api|access|private|secret)[_-]?key)"
-    r"=[\"']?(?![./~])([A-Za-z0-9._~%+/=-]{6,})",
-    r"\"[A-Za-z0-9_-]{0,64}(?i:password|passwd|passphrase|secret|token|authorization"
-    r"|(?:api|access|private|secret)[_-]?key)\"\s{0,8}:\s{0,8}\"([A-Za-z0-9._~%+/=@#:,-]+)\"",
-    r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:(?:[\r\n]|\\[nr])++(?:Proc-Type: 4,ENCRYPTED|DEK-Info: [A-Z0-9-]+,[0-9A-F]+))*+"
-    r"(?:(?:[\r\n]|\\[nr])*+[A-Za-z0-9+/=]{40,}+)*+"
-    r"(?:(?:[\r\n]|\\[nr])*+[A-Za-z0-9+/=]*+(?:[\r\n]|\\[nr])*+"
-    r"-----END (?:[A-Z0-9]{1,16} ){0,3}PRIVATE KEY(?: BLOCK)?-----)?+",
-)
 
 #: Printable by Python's lights, and yet nothing to see, or no more than a gap.
 _BLANKS = frozenset("\u115f\u1160\u2800\u3164\uffa0\ufffc\U0001d159")
@@ -103,7 +38,13 @@ _SHAPELESS = re.compile(
 )
 
 _OVERLAY = 1  # The combining class of what strikes its base through (UAX 44, table 15).
-_DIGEST_CHARACTERS = 16
+
+#: What in a shown text is ours: marks, and the masks of placet.core.masking.
+_OURS = re.compile("⟦[^⟦⟧]*⟧|‹literal ‹›|‹[^‹›]*›")
+_LITERAL = "‹literal ‹›"
+_MASK_END = "›"
+_TIMES = re.compile(r"^(?:⟦U\+[0-9A-F]+ ×|‹\D*)([0-9]+)")
+_LONGEST_MARK = 200
 
 
 def visible(text: str, *, keep_newlines: bool = False) -> str:
@@ -116,56 +57,103 @@ def visible(text: str, *, keep_newlines: bool = False) -> str:
     """
     if text.isascii() and text.isprintable() and " " * (MAX_SPACES + 1) not in text:
         return text
-    return "".join(unit.shown for unit in _units(text, keep_newlines=keep_newlines))
+    return "".join(_units(text, keep_newlines=keep_newlines))
 
 
-def shortened(text: str, limit: int, *, keep_newlines: bool = False) -> str:
-    """Show `text` as `visible` does, in at most `limit` characters.
+class Fold(NamedTuple):
+    """Beginning and end of a shown text, and of how many characters neither shows anything."""
 
-    What is too long keeps its head and its tail, in about equal parts, around a note of how many
-    of the text's own characters were left out, and the first digits of the SHA-256 of the whole
-    text in UTF-8. Raises `InvalidInput` for a limit below `MIN_SHORTENED`.
+    head: str
+    tail: str
+    left_out: int
+
+
+def fold(shown: str, *, characters: int, lines: int) -> Fold | None:
+    """Fold what `visible` gave: about half of `characters` and `lines` from each of its ends.
+
+    None: it is not longer than that. No mark and no mask is cut, and the end begins with no
+    combining character, which would combine with what stands before it.
     """
-    if limit < MIN_SHORTENED:
-        raise InvalidInput("invalid_limit", f"a limit of {limit} is below {MIN_SHORTENED}")
-    whole = visible(text, keep_newlines=keep_newlines)
-    if len(whole) <= limit:
-        return whole
-    units = list(_units(text, keep_newlines=keep_newlines))
-    room = limit - len(_note(text, len(text)))
-    tail = _fitting(reversed(units), room // 2)
-    while tail and _is_combining(units[len(units) - tail]):
-        tail -= 1  # It would combine with the note.
-    head = _fitting(iter(units), room - room // 2)
-    left_out = units[head : len(units) - tail]
-    parts = (
-        *(unit.shown for unit in units[:head]),
-        _note(text, sum(unit.length for unit in left_out)),
-        *(unit.shown for unit in units[len(units) - tail :]),
-    )
-    return "".join(parts)
+    if len(shown) <= characters and shown.count("\n") < lines:
+        return None
+    end = min(characters // 2, _line_end(shown, lines // 2))
+    start = max(len(shown) - characters // 2, _line_start(shown, lines // 2))
+    for found in _OURS.finditer(shown, max(0, end - _LONGEST_MARK)):
+        if found.start() >= end:
+            break
+        end = found.start() if found.end() > end else end
+    for found in _OURS.finditer(shown, max(0, start - _LONGEST_MARK)):
+        if found.start() >= start:
+            break
+        start = max(start, found.end())
+    while start < len(shown) and unicodedata.category(shown[start]) == "Mn":
+        start += 1
+    return Fold(shown[:end], shown[start:], length_of(shown[end:start]))
 
 
-def masked(value: JsonValue) -> JsonValue:
-    """Give a copy of `value` in which secrets are masked as `‹secret, 24 characters›`.
-
-    A secret is any text or number at or under a key that is like one of `SECRET_ENDINGS` and
-    `SECRET_WORDS`, and any part of any text, keys included, in one of `SECRET_SHAPES`. Numbers stay
-    where the name is a plural: `max_tokens` is no secret. `true`, `false`, `null` and the empty
-    text stay. A `‹` of the text itself is shown as `‹literal ‹›`, so that no text passes for a
-    mask. `value` is as it was.
-    """
-    return _masked(value)
+def length_of(shown: str) -> int:
+    """Count the characters of the text itself that `shown` stands for, secrets too."""
+    ours = sum(map(len, _OURS.findall(shown)))
+    return len(shown) - ours + sum(map(_characters, _OURS.findall(shown)))
 
 
-class _Unit(NamedTuple):
-    """What is shown for `length` characters of a text; it is never cut."""
+def stretches(shown: str) -> Iterator[tuple[bool, str]]:
+    """Give what `visible` gave in order, in pieces: whether one is a mark or a mask, and itself."""
+    at = 0
+    for found in _OURS.finditer(shown):
+        if found.start() > at:
+            yield False, shown[at : found.start()]
+        yield True, found[0]
+        at = found.end()
+    if at < len(shown):
+        yield False, shown[at:]
 
-    shown: str
-    length: int
+
+def columns(shown: str) -> int:
+    """Count the columns that a shown text takes at a terminal, rather too many than too few."""
+    return len(shown) if shown.isascii() else sum(map(_width, shown))
 
 
-def _units(text: str, *, keep_newlines: bool) -> Iterator[_Unit]:
+def _line_end(shown: str, lines: int) -> int:
+    """Give where the first lines of a text end."""
+    at = -1
+    for _ in range(lines):
+        at = shown.find("\n", at + 1)
+        if at < 0:
+            return len(shown)
+    return at
+
+
+def _line_start(shown: str, lines: int) -> int:
+    """Give where the last lines of a text begin."""
+    at = len(shown)
+    for _ in range(lines):
+        at = shown.rfind("\n", 0, at)
+        if at < 0:
+            return 0
+    return at + 1
+
+
+def _characters(mark: str) -> int:
+    """Say for how many characters a mark or a mask stands."""
+    if mark == _LITERAL:
+        return 1
+    counted = _TIMES.search(mark)
+    return int(counted[1]) if counted else 1
+
+
+def _width(character: str) -> int:
+    """Count a character's columns; of what is neither plainly narrow nor wide, two."""
+    if character.isascii():
+        return 1
+    category = unicodedata.category(character)
+    if category == "Mn":
+        return 0
+    narrow = unicodedata.east_asian_width(character) in ("N", "Na", "H")
+    return 1 if narrow and category[0] in "LNP" else 2
+
+
+def _units(text: str, *, keep_newlines: bool) -> Iterator[str]:
     """Give the parts of `text` in order: single characters as they are, and runs as marks."""
     combining, at = MAX_COMBINING, 0  # Nothing stands before a text for a mark to combine with.
     while at < len(text):
@@ -182,9 +170,9 @@ def _units(text: str, *, keep_newlines: bool) -> Iterator[_Unit]:
             combining += 1
         else:
             hidden = False
-            combining = 0
+            combining = MAX_COMBINING if character == _MASK_END else 0
         count = _run_length(text, at) if hidden else 1
-        yield _Unit(_mark(character, count) if hidden else character, count)
+        yield _mark(character, count) if hidden else character
         at += count
 
 
@@ -198,10 +186,6 @@ def _run_length(text: str, start: int) -> int:
 def _mark(character: str, count: int) -> str:
     times = f" ×{count}" if count > 1 else ""
     return f"⟦U+{ord(character):04X}{times}⟧"
-
-
-def _is_combining(unit: _Unit) -> bool:
-    return len(unit.shown) == 1 and unicodedata.category(unit.shown) == "Mn"
 
 
 def _is_hidden(character: str) -> bool:
@@ -219,89 +203,3 @@ def _is_hidden(character: str) -> bool:
         or unicodedata.category(character) == "Me"
         or _SHAPELESS.match(character) is not None
     )
-
-
-def _fitting(units: Iterator[_Unit], room: int) -> int:
-    """Count how many of `units`, from the first, are shown in `room` characters."""
-    count = 0
-    for unit in units:
-        room -= len(unit.shown)
-        if room < 0:
-            break
-        count += 1
-    return count
-
-
-def _note(text: str, left_out: int) -> str:
-    data = text.encode("utf-8", "surrogatepass")
-    digest = hashlib.sha256(data).hexdigest()[:_DIGEST_CHARACTERS]
-    return f"⟦{left_out} characters left out, sha256 of all {digest}⟧"
-
-
-_SHAPES = re.compile("|".join(SECRET_SHAPES))
-_LAST_WORD = re.compile(r"(?:[A-Z]+|[A-Z]?[a-z]+)$")
-_UNNAMED = re.compile(r"[\W_]+|\d+$")
-
-#: How much under a key is secret: nothing by its name, its texts, or its numbers too.
-_Secrecy = Literal["none", "texts", "all"]
-
-
-def _masked(value: JsonValue, *, secrecy: _Secrecy = "none") -> JsonValue:
-    match value:
-        case None | bool():
-            return value
-        case str():
-            return _masked_text(value) if secrecy == "none" or not value else _mask(len(value))
-        case int() | float():
-            return _mask(len(str(value))) if secrecy == "all" else value
-        case list():
-            return [_masked(part, secrecy=secrecy) for part in value]
-        case dict():
-            copy: dict[str, JsonValue] = {}
-            for key, part in value.items():
-                inner = secrecy if secrecy == "all" else _secrecy_of(key) or secrecy
-                copy[_free(_masked_text(key), copy)] = _masked(part, secrecy=inner)
-            return copy
-
-
-def _secrecy_of(key: str) -> _Secrecy | None:
-    """Say what the name of a key makes secret, or None where it makes nothing so."""
-    name = _squashed(key)
-    word = _LAST_WORD.search(unicodedata.normalize("NFKC", key))
-    if name.endswith(SECRET_ENDINGS):
-        return "all"
-    if word is not None and word[0].lower() in SECRET_WORDS:
-        return "all"
-    return "texts" if name.removesuffix("s").endswith(SECRET_ENDINGS) else None
-
-
-def _squashed(name: str) -> str:
-    """Give a name without case, separators and trailing digits, in NFKC."""
-    return _UNNAMED.sub("", unicodedata.normalize("NFKC", name).casefold())
-
-
-def _masked_text(text: str) -> str:
-    parts: list[str] = []
-    shown = 0
-    for found in _SHAPES.finditer(text):
-        start, end = found.span(found.lastindex or 0)
-        parts += (_literal(text[shown:start]), _mask(end - start))
-        shown = end
-    return "".join((*parts, _literal(text[shown:])))
-
-
-def _literal(text: str) -> str:
-    return text.replace("‹", "‹literal ‹›")
-
-
-def _mask(length: int) -> str:
-    return f"‹secret, {length} character{'' if length == 1 else 's'}›"
-
-
-def _free(key: str, taken: Collection[str]) -> str:
-    """Give `key`, numbered where two keys are masked alike: both are shown."""
-    name, number = key, 1
-    while name in taken:
-        number += 1
-        name = f"{key} ({number})"
-    return name

@@ -54,7 +54,6 @@ BEHAVIOURS = (
         7,
         "Four scenarios (approve with a retry, reject, no approver, compensate), byte for "
         "byte (`tests/cases/approval-gate.txt`).",
-        planned=4,
     ),
     _behaviour(
         8,
@@ -72,7 +71,6 @@ BEHAVIOURS = (
         10,
         "A gateway that times out after it paid: same key, one payment; an unsettled outcome "
         "is probed, compensated or put to a person, never resent.",
-        planned=4,
     ),
     _behaviour(
         11,

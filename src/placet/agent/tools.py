@@ -13,10 +13,11 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from placet.agent.signatures import Function, IdempotencyKey, Signature
 from placet.core.errors import InvalidDeclaration
+from placet.core.money import Money
 from placet.core.values import EVERY_SURFACE, CallKind, Recovery, Undoing
 from placet.runtime.declarations import ApprovalFunction, Arguments, Declaration, NotDone
 
-__all__ = ["TIME_LIMIT", "IdempotencyKey", "Tool", "ToolOptions", "tool"]
+__all__ = ["TIME_LIMIT", "IdempotencyKey", "Money", "Tool", "ToolOptions", "tool"]
 
 #: How long an attempt may take before its outcome is unknown.
 TIME_LIMIT = timedelta(minutes=5)
@@ -35,6 +36,8 @@ class ToolOptions(TypedDict, total=False):
     scopes: tuple[str, ...] | list[str]
     effect: str
     reversible: bool
+    cost: Money | None
+    secret: tuple[str, ...] | list[str]
     idempotent: bool
     retries: int
     backoff: timedelta
@@ -42,6 +45,7 @@ class ToolOptions(TypedDict, total=False):
     not_done: tuple[type[BaseException], ...]
     jitter: float
     retry_on: tuple[type[BaseException], ...]
+    key_lasts: timedelta | None
 
 
 class Tool:
@@ -181,6 +185,8 @@ def tool(
     scopes: tuple[str, ...] | list[str] = (),
     effect: str = "",
     reversible: bool = False,
+    cost: Money | None = None,
+    secret: tuple[str, ...] | list[str] = (),
     idempotent: bool = False,
     retries: int = 0,
     backoff: timedelta = timedelta(seconds=1),
@@ -188,15 +194,19 @@ def tool(
     not_done: tuple[type[BaseException], ...] = (),
     jitter: float = 0.0,
     retry_on: tuple[type[BaseException], ...] = (BaseException,),
+    key_lasts: timedelta | None = None,
 ) -> Tool | Callable[[Function], Tool]:
     """Declare a function as a tool.
 
     The schema is made from its signature and the description from its docstring. A tool that
     declares nothing is an effect that always asks. `reads_only` tools never ask unless they say
     so. `approval` is "always", "never", or a function of the arguments that answers True (ask) or
-    False. `surface` names the part of the world it touches, by default all. `retries`, `backoff`
-    and `not_done` (error types that say it did not act) take effect as D4 says. Raises
-    InvalidDeclaration.
+    False. `surface` names the part of the world it touches, by default all. `cost` names the
+    argument that people are shown as what it costs, and `secret` those, such as `card.number`, of
+    which they are shown a fingerprint alone. `retries`, `backoff` and `not_done` (error types that
+    say it did not act) take effect as D4 says. `key_lasts` says for how long after the first
+    attempt the other side is sure to know its key: later what may have acted is not tried again.
+    Raises InvalidDeclaration.
     """
     options: ToolOptions = {
         "name": name,
@@ -207,6 +217,8 @@ def tool(
         "scopes": scopes,
         "effect": effect,
         "reversible": reversible,
+        "cost": cost,
+        "secret": secret,
         "idempotent": idempotent,
         "retries": retries,
         "backoff": backoff,
@@ -214,6 +226,7 @@ def tool(
         "not_done": not_done,
         "jitter": jitter,
         "retry_on": retry_on,
+        "key_lasts": key_lasts,
     }
     if function is not None:
         return Tool(function, options)
@@ -222,6 +235,8 @@ def tool(
 
 def _named(function: Any, name: str | None) -> str:
     """Give the tool's name; what is no function has neither a name nor types to make it from."""
+    if isinstance(function, Tool):
+        raise InvalidDeclaration("invalid_tool", f"Tool {function.__name__}: it is a tool already.")
     own = getattr(function, "__name__", None)
     if not callable(function) or not isinstance(own, str):
         raise InvalidDeclaration(
@@ -241,6 +256,10 @@ def _is_error(value: Any) -> bool:
 
 
 _TEXT = (_is_text, "a text, and not empty")
+_TEXTS = (
+    lambda value: isinstance(value, (tuple, list)) and all(map(_is_text, value)),
+    "a tuple or list of texts",
+)
 _SWITCH = (lambda value: isinstance(value, bool), "True or False")
 
 #: What each option must be, with the words for it.
@@ -253,12 +272,11 @@ _OPTIONS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         "'always', 'never' or a function",
     ),
     "surface": _TEXT,
-    "scopes": (
-        lambda value: isinstance(value, (tuple, list)) and all(map(_is_text, value)),
-        "a tuple or list of texts",
-    ),
+    "scopes": _TEXTS,
     "effect": (lambda value: isinstance(value, str), "a text"),
     "reversible": _SWITCH,
+    "cost": (lambda value: value is None or isinstance(value, Money), "a placet.Money"),
+    "secret": _TEXTS,
     "idempotent": _SWITCH,
     "retries": (
         lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
@@ -270,6 +288,10 @@ _OPTIONS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "time_limit": (
         lambda value: isinstance(value, timedelta) and value > timedelta(0),
+        "a timedelta above 0",
+    ),
+    "key_lasts": (
+        lambda value: value is None or (isinstance(value, timedelta) and value > timedelta(0)),
         "a timedelta above 0",
     ),
     "jitter": (
@@ -328,6 +350,8 @@ def _declaration(tool: Tool) -> Declaration:
         scopes=tuple(options["scopes"]),
         effect=options["effect"],
         reversible=options["reversible"],
+        cost=options["cost"],
+        secrets=tuple(options["secret"]),
         approval=options["approval"] or ("never" if kind == "read" else "always"),
         recovery=Recovery(
             idempotent=options["idempotent"],
@@ -336,6 +360,7 @@ def _declaration(tool: Tool) -> Declaration:
             backoff=options["backoff"],
             time_limit=options["time_limit"],
             jitter_percent=round(options["jitter"] * 100),
+            key_lasts=options["key_lasts"],
             roll_back=None
             if tool._snapshot is None or restore is None
             else Undoing(

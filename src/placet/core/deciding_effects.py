@@ -167,10 +167,12 @@ def _begin_again(so_far: Unfolding, command: c.Begin, call: Call, state: RetryDu
         changed = ("policy",)
     else:
         changed = _another(today, call)
-    if not changed:
+    cause = f"it was not tried again, because it changed ({', '.join(changed)})"
+    if not changed and (not call.acted or _key_is_known(so_far, call)):
         _enter(so_far, command, call, None)
         return
-    cause = f"it was not tried again, because it changed ({', '.join(changed)})"
+    if not changed:
+        cause = "it was not tried again, because its key may be forgotten by now"
     certain = not call.acted
     if not certain and give_up(so_far, call, cause):
         return
@@ -179,6 +181,12 @@ def _begin_again(so_far: Unfolding, command: c.Begin, call: Call, state: RetryDu
     else:
         told = wording.failed(cause, not_done=certain, attempts=call.attempts)
         so_far.end_call(call.at, "tool_failed", so_far.text(told))
+
+
+def _key_is_known(so_far: Unfolding, call: Call) -> bool:
+    """Say whether the other side still is sure to know the key of the attempts before."""
+    lasts = call.recovery.key_lasts
+    return lasts is None or call.begun_at is None or so_far.state.now < call.begun_at + lasts
 
 
 def _begin_approved(so_far: Unfolding, command: c.Begin, call: Call, request: Request) -> None:

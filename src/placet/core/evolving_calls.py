@@ -82,7 +82,14 @@ def attempt_begun(state: Session, event: e.AttemptBegun) -> Session:
     )
     call = state.calls[event.at]
     snapshot = event.snapshot.ref if event.snapshot else call.snapshot_ref
-    state = put_call(state, event.at, executing, attempts=event.attempt, snapshot_ref=snapshot)
+    state = put_call(
+        state,
+        event.at,
+        executing,
+        attempts=event.attempt,
+        snapshot_ref=snapshot,
+        begun_at=call.begun_at or state.now,
+    )
     state = _known_to_later(state, call)
     fence = max(event.fence, state.runs[event.at.run].fence)
     if fence != state.runs[event.at.run].fence:

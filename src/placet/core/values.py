@@ -231,7 +231,8 @@ class Undoing:
 class Recovery:
     """What a tool declares about trying again, and about taking back (D4, D8).
 
-    `jitter_percent` is the most by which the pause before another attempt is made longer.
+    `jitter_percent` is the most by which the pause before another attempt is made longer;
+    `key_lasts` is for how long after the first attempt the other side is sure to know its key.
     """
 
     idempotent: bool = False
@@ -240,6 +241,7 @@ class Recovery:
     backoff: timedelta = timedelta(seconds=1)
     time_limit: timedelta = timedelta(minutes=5)
     jitter_percent: int = 0
+    key_lasts: timedelta | None = None
     roll_back: Undoing | None = None
     compensation: Undoing | None = None
 

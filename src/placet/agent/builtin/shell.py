@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from placet.core.display import masked
+from placet.core.masking import masked
 from placet.runtime.authority import MARK
 from placet.runtime.declarations import NotDone
 from placet.runtime.threads import in_thread

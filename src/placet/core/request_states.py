@@ -1,0 +1,130 @@
+"""A request, and the states that it can be in; `state` has the session that holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from placet.core.values import Needs, Occurrence, RequestKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """People may decide. `votes` are those who have approved so far."""
+
+    votes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approved:
+    """The quorum is met, and the approval not yet spent."""
+
+    votes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """The approval was spent in the transaction that recorded the intent (G7)."""
+
+    votes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A person said no."""
+
+    by: str
+    reason_ref: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Superseded:
+    """Another version took its place, by a person's edit; or, with no `by`, a newer message."""
+
+    by: str
+    successor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voided:
+    """What was asked about has changed; a successor asks anew where one may (G13)."""
+
+    changed: tuple[str, ...]
+    successor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """Nobody decided before the deadline, or nothing began before it."""
+
+    votes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """The run was ended under the request."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A person said what became of the attempt."""
+
+    by: str
+    finding: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A person answered the question."""
+
+    by: str
+    answer_ref: str
+
+
+RequestState = (
+    Open
+    | Approved
+    | Spent
+    | Rejected
+    | Superseded
+    | Voided
+    | Expired
+    | Cancelled
+    | Settled
+    | Answered
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The durable question about one action, which its id stands for, for ever (G3)."""
+
+    id: str
+    kind: RequestKind
+    at: Occurrence
+    digest: str
+    action_ref: str
+    tool: str
+    surface: str
+    order: int
+    version: int
+    needs: Needs
+    requester: str
+    opened_at: datetime
+    deadline_at: datetime
+    rule: str
+    policy_version: str
+    generation: int
+    readable: bool = True
+    replaces: str | None = None
+    grounds_ref: str | None = None
+    changes_ref: str | None = None
+    lapsed: bool = False
+    state: RequestState
+
+    @property
+    def pending(self) -> bool:
+        """Say whether the request still waits: for people, or to be spent."""
+        return isinstance(self.state, (Open, Approved))

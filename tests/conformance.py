@@ -59,7 +59,7 @@ BEHAVIOURS = (
         8,
         "An approver who never answers: the run ends inside the SLA with `expired` and the "
         "escalations on record.",
-        planned=5,
+        completed_by=5,
     ),
     _behaviour(
         9,
@@ -127,7 +127,10 @@ BEHAVIOURS = (
     ),
     _behaviour(23, "A stale generation or fence is refused."),
     _behaviour(24, "A changed mode or policy rules waiting requests again.", planned=5),
-    _behaviour(25, "More than the permitted number of waiting requests is refused.", planned=5),
+    _behaviour(
+        25,
+        "More than the permitted number of waiting requests is refused.",
+    ),
     _behaviour(26, "`interrupted` is worded otherwise than `rejected` or `policy_denied`."),
     _behaviour(27, "The world is read again just before acting."),
     _behaviour(28, "Shadow mode never blocks and always records.", planned=5),

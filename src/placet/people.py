@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from placet.cards import card_from
 from placet.core import commands as c
-from placet.core.card import Card, card
+from placet.core.card import Card
+from placet.core.card_words import Language
 from placet.core.deciding_requests import check_authority
 from placet.core.errors import Conflict, InvalidInput
 from placet.core.questions import Question, checked, question_of
@@ -60,9 +62,13 @@ class Decided:
 
 
 class People:
-    """Takes what people say of requests, runs and sessions to the engine."""
+    """Takes what people say of requests, runs and sessions to the engine.
+
+    `language` is that of the cards which it makes, where none is named.
+    """
 
     engine: Engine
+    language: Language = "en"
 
     def __init__(
         self, engine: Engine, authority: Authority, gate_of: Callable[[Session, str], Gate]
@@ -73,7 +79,9 @@ class People:
 
     def check_authority(self, row: RequestRow, *, by: str) -> None:
         """Say before anything is asked whether a person may decide; raises NotPermitted (G10)."""
-        check_authority(row.request, Principal(id=by), self._authority.eligible(row.request))
+        # Whoever escalation may reach: the decision itself is held against its own instant.
+        request, eligible = row.request, self._authority.eligible(row.request)
+        check_authority(request, Principal(id=by), eligible, now=request.deadline_at)
 
     # --- decisions ----------------------------------------------------------------------------
 
@@ -176,27 +184,9 @@ class People:
         body = await self.engine.payload(row.session, row.request.action_ref)
         return question_of(draft_from(json.loads(body)).arguments)
 
-    async def card(self, row: RequestRow) -> Card:
+    async def card(self, row: RequestRow, *, language: Language | None = None) -> Card:
         """Make the card of a request from the store."""
-        request = row.request
-        at = request.at
-        names = c.Names(requests=(request.id,), steps=((at.run, at.step),), runs=(at.run,))
-        state = await self.engine.session(row.session, names)
-        call = state.calls[at]
-
-        async def text(ref: str | None) -> str:
-            return "" if ref is None else await self.engine.payload(row.session, ref)
-
-        return card(
-            state.requests[request.id],
-            call,
-            state.runs[at.run],
-            draft_from(json.loads(await text(request.action_ref))),
-            display=json.loads(await text(call.display_ref) or "{}"),
-            grounds=await text(request.grounds_ref),
-            claim=await text(call.claim_ref),
-            changes=await text(request.changes_ref),
-        )
+        return await card_from(self.engine, row, language=language or self.language)
 
     # --- ends ---------------------------------------------------------------------------------
 

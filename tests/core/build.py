@@ -34,6 +34,7 @@ from placet.core.values import (
     Ask,
     Deny,
     Draft,
+    Escalation,
     Holder,
     Mode,
     Needs,
@@ -66,6 +67,11 @@ ONE = Needs(approvers=("ann", "bob"))
 TWO = Needs(approvers=("ann", "bob", "eve"), quorum=2)
 ASK = Ask(rule="gated", needs=ONE, lasts=HOUR)
 ASK_TWO = Ask(rule="gated twice", needs=TWO, lasts=HOUR)
+ESCALATION = (
+    Escalation(after=HOUR / 6, approvers=("eve",), channel="phone"),
+    Escalation(after=HOUR / 3),
+)
+ASK_MORE = Ask(rule="escalated", needs=ONE, lasts=HOUR, escalation=ESCALATION)
 QUESTION = Ask(rule="question", needs=Needs(approvers=("ann", REQUESTER)), lasts=HOUR)
 
 ONCE = Recovery()

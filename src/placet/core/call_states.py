@@ -8,6 +8,7 @@ from datetime import datetime
 from placet.core.values import (
     CallCode,
     CallKind,
+    Escalation,
     Holder,
     Occurrence,
     Purpose,
@@ -178,6 +179,7 @@ class Call:
     proposed_key: str = ""
     result: CallOver | None = None
     unwound: Unwound | None = None
+    escalation: tuple[Escalation, ...] = ()
     before: Occurrence | None = None
     state: CallState
 

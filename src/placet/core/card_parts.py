@@ -208,7 +208,8 @@ class _Laying:
         card = self._card
         rows = [Row((_name(card.tool),))]
         if card.raw_arguments is not None:
-            return [*rows, self._say("arguments.unreadable"), Row((Text(card.raw_arguments),))]
+            unreadable = self._words("arguments.unreadable")
+            return [*rows, Row((unreadable,), Text(card.raw_arguments))]
         if not card.fields:
             return [*rows, self._say("arguments.none")]
         return [*rows, *argument_rows(self._language, card.fields)]

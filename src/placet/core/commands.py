@@ -37,6 +37,11 @@ from placet.core.values import (
 # --- runs -------------------------------------------------------------------------------------
 
 
+#: How many requests and questions wait in a session at once, where nothing else is said; a further
+#: call is not asked about.
+MOST_WAITING = 25
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRun:
     """Begin a run. With `supersede`, a run that waits in the session makes room for it.
@@ -132,10 +137,14 @@ class CancelRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndSession:
-    """End a session: its runs are cancelled, and it takes no further message."""
+    """End a session: its runs are cancelled, and it takes no further message.
+
+    With `erase` its texts are destroyed, too (H4): then nothing of it may be open any more.
+    """
 
     by: Principal
     cause: str = ""
+    erase: bool = False
 
     def names(self) -> Names:
         """Name nothing: every run that is active is loaded."""
@@ -180,6 +189,7 @@ class TakeResults:
 class Propose:
     """Take a whole step: the model's turn (`entry`) and all of its calls.
 
+    `most_waiting` is how many requests may wait in the session at once.
     `plan` has the items of a plan, where the turn is one that makes it. `reference` and `place` are
     the names by which the framework that hosts the run finds the step again.
     """
@@ -191,6 +201,7 @@ class Propose:
     calls: tuple[Proposal, ...]
     policy_version: str
     answer: str | None = None
+    most_waiting: int = MOST_WAITING
     plan: tuple[str, ...] = ()
     reference: str = ""
     place: str = ""

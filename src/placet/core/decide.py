@@ -17,6 +17,7 @@ from placet.core import deciding_runs as runs
 from placet.core import deciding_sagas as sagas
 from placet.core import deciding_steps as steps
 from placet.core import events as e
+from placet.core.errors import Closed
 from placet.core.state import Executing, Session, Working
 from placet.core.unfolding import Unfolding
 from placet.core.work import Wait, next_work
@@ -30,9 +31,21 @@ def decide(state: Session, command: c.Command) -> tuple[e.Event, ...]:
 def unfold(state: Session, command: c.Command) -> tuple[tuple[e.Event, ...], Session]:
     """Give the events of `command`, and the session after them."""
     so_far = Unfolding(state, [])
+    _not_erased(state, command)
     _dispatch(so_far, command)
     _rest_what_waits(so_far)
     return tuple(so_far.events), so_far.state
+
+
+def _not_erased(state: Session, command: c.Command) -> None:
+    """Take nothing more of a session whose texts are no more: none could have a reference (H4)."""
+    if state.erased and not isinstance(command, c.EndSession):
+        raise Closed(
+            "erased",
+            "The texts of this session were erased, and nothing of it goes on.",
+            hint="Begin another session.",
+            session=state.id,
+        )
 
 
 def _dispatch(so_far: Unfolding, command: c.Command) -> None:

@@ -199,7 +199,7 @@ def _begin_approved(so_far: Unfolding, command: c.Begin, call: Call, request: Re
     if changed := _changed(so_far, command, call, request):
         _void(so_far, command, call, request, changed)
         return
-    people = request.needs.people(request.requester) & command.eligible
+    people = request.people(so_far.state.now) & command.eligible
     dropped = tuple(v for v in request.state.votes if v not in people)
     reopened = len(request.state.votes) - len(dropped) < request.needs.quorum
     if dropped:

@@ -241,6 +241,7 @@ def put_to_a_person(so_far: Unfolding, call: Call, cause: str) -> None:
             digest=digest,
             tool=call.tool,
             needs=Needs(approvers=call.approvers),
+            escalation=call.escalation,
             requester=run.requester,
             deadline_at=so_far.state.now + SETTLEMENT_LASTS,
             rule=call.rule,

@@ -7,6 +7,7 @@ the same twice is the same answer (G7).
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 from placet.core import commands as c
 from placet.core import events as e
@@ -37,7 +38,7 @@ from placet.core.values import (
     Principal,
     RequestKind,
 )
-from placet.core.work import due_requests
+from placet.core.work import due_escalations, due_requests
 
 
 def approve(so_far: Unfolding, command: c.Approve) -> None:
@@ -51,7 +52,7 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
             raise _decided(request)
         case Open(votes=votes):
             _in_time(so_far, request)
-            check_authority(request, command.by, command.eligible)
+            check_authority(request, command.by, command.eligible, now=so_far.state.now)
             if by in votes:
                 return
             _readable(request)
@@ -82,7 +83,7 @@ def reject(so_far: Unfolding, command: c.Reject) -> None:
             )
         case Open():
             _in_time(so_far, request)
-            check_authority(request, command.by, command.eligible)
+            check_authority(request, command.by, command.eligible, now=so_far.state.now)
         case _:
             raise _decided(request, by=command.by.id)
     so_far.add(
@@ -126,7 +127,7 @@ def edit(so_far: Unfolding, command: c.Edit) -> None:
     if not isinstance(request.state, Open):
         raise _decided(request)
     _in_time(so_far, request)
-    check_authority(request, command.by, command.eligible)
+    check_authority(request, command.by, command.eligible, now=so_far.state.now)
     call, proposal = so_far.call(request.at), command.proposal
     draft = proposal.draft
     if not proposal.readable:
@@ -188,7 +189,7 @@ def settle(so_far: Unfolding, command: c.Settle) -> None:
         case Settled(by=by, finding=known) if (by, known) == (command.by.id, finding):
             return
         case Open():
-            check_authority(request, command.by, command.eligible)
+            check_authority(request, command.by, command.eligible, now=so_far.state.now)
         case _:
             raise _decided(request)
     if command.happened and not command.detail:
@@ -226,7 +227,7 @@ def answer(so_far: Unfolding, command: c.Answer) -> None:
             return
         case Open():
             _in_time(so_far, request)
-            check_authority(request, command.by, command.eligible)
+            check_authority(request, command.by, command.eligible, now=so_far.state.now)
             _readable(request)
         case _:
             raise _decided(request)
@@ -237,8 +238,14 @@ def answer(so_far: Unfolding, command: c.Answer) -> None:
 
 
 def expire(so_far: Unfolding, command: c.Expire) -> None:
-    """Close every request past its deadline; an unsettled run ends, its question remains (G9)."""
+    """Close every request past its deadline, and reach more people where it is time (G9).
+
+    An unsettled run ends, and its question remains.
+    """
     so_far.run(command.run)
+    for request in due_escalations(so_far.state):
+        if so_far.state.now < request.deadline_at:
+            _escalate(so_far, request)
     for request in sorted(due_requests(so_far.state), key=lambda r: (r.order, r.id)):
         if request.id not in {r.id for r in due_requests(so_far.state)}:
             continue
@@ -250,6 +257,17 @@ def expire(so_far: Unfolding, command: c.Expire) -> None:
         so_far.add(e.RequestExpired(request=request.id))
         so_far.end_call(request.at, "expired", so_far.text(wording.expired(request)))
         so_far.finish_if_idle(request.at.run)
+
+
+def _escalate(so_far: Unfolding, request: Request) -> None:
+    """Put on record which steps are due: whom they reach may decide already."""
+    for step, each in enumerate(request.escalation[request.escalated :], request.escalated + 1):
+        if so_far.state.now >= request.opened_at + each.after:
+            so_far.add(
+                e.RequestEscalated(
+                    request=request.id, step=step, approvers=each.approvers, channel=each.channel
+                )
+            )
 
 
 def _bound(
@@ -298,7 +316,9 @@ def _readable(request: Request) -> None:
         )
 
 
-def check_authority(request: Request, by: Principal, eligible: frozenset[str]) -> None:
+def check_authority(
+    request: Request, by: Principal, eligible: frozenset[str], *, now: datetime
+) -> None:
     """Check authority: policy's at the request, and policy's of now (G10).
 
     A question may be answered by whom the run acts for, too. Raises NotPermitted.
@@ -306,18 +326,18 @@ def check_authority(request: Request, by: Principal, eligible: frozenset[str]) -
     _is_person(by)
     if request.kind == "question":
         eligible |= {request.requester}
-    asked = request.needs.people(request.requester)
+    asked = request.people(now)
     if by.id in asked and by.id in eligible:
         return
     ids = {"request_id": request.id}
     if may := sorted(asked & eligible):
         told = f"{by.id} may not decide this; {', '.join(may)} may."
         raise NotPermitted("not_an_approver", told, **ids)
-    before, now = (", ".join(sorted(people)) or "nobody" for people in (asked, eligible))
+    before, today = (", ".join(sorted(people)) or "nobody" for people in (asked, eligible))
     raise NotPermitted(
         "not_an_approver",
         f"Nobody may decide this any more: it was asked of {before} when it was proposed, and the"
-        f" settings now name {now}.",
+        f" settings now name {today}.",
         hint=f"Name {before} as an approver again, or `placet cancel {request.at.run}`.",
         **ids,
     )

@@ -143,6 +143,9 @@ def cancel(so_far: Unfolding, command: c.CancelRun) -> None:
 
 def end_session(so_far: Unfolding, command: c.EndSession) -> None:
     """Cancel the session's runs, and take no further message."""
+    if command.erase:
+        _erase(so_far, command)
+        return
     if so_far.state.ended:
         return
     so_far.add(e.SessionEnded(by=command.by.id, cause=command.cause))
@@ -150,6 +153,28 @@ def end_session(so_far: Unfolding, command: c.EndSession) -> None:
         if run.parent is None and not isinstance(run.state, RunOver):
             cause = f"{command.by.id} ended the session"
             so_far.stop_run(run.id, "cancelled", code="cancelled", cause=cause)
+
+
+def _erase(so_far: Unfolding, command: c.EndSession) -> None:
+    """Destroy the texts of a session of which nothing is open: what is open may need them."""
+    state = so_far.state
+    if state.erased:
+        return
+    if open_runs := [run.id for run in state.runs.values() if not isinstance(run.state, RunOver)]:
+        raise Conflict(
+            "run_active",
+            "A run of this session has not ended, and nothing was erased.",
+            hint="End the session first; what has begun is carried to its outcome.",
+            run_id=open_runs[0],
+        )
+    if waiting := [request.id for request in state.requests.values() if request.pending]:
+        raise Conflict(
+            "request_open",
+            "A person is still asked about an outcome, and nothing was erased.",
+            hint="Settle it first.",
+            request_id=waiting[0],
+        )
+    so_far.add(e.SessionEnded(by=command.by.id, cause=command.cause, erased=True))
 
 
 def compact(so_far: Unfolding, command: c.Compact) -> None:

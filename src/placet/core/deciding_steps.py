@@ -35,9 +35,6 @@ from placet.core.values import (
 #: A remembered "no" answers this many proposals; the next one stops the run (G6).
 PROPOSALS_BEFORE_LOOP = 2
 
-#: How many requests and questions wait in a session at once; a further call is not asked about.
-MOST_WAITING = 25
-
 
 def propose(so_far: Unfolding, command: c.Propose) -> None:
     """Record a step and rule on each of its calls; the same step again is the same answer."""
@@ -254,7 +251,7 @@ def _rule(so_far: Unfolding, command: c.Propose, run: Run, call: c.Sound) -> Non
             if not needs.possible(run.requester):
                 told = so_far.text(wording.no_approver(nobody(needs, run.requester)))
                 so_far.add(_ended(call, "no_approver", told))
-            elif waiting >= MOST_WAITING:
+            elif waiting >= command.most_waiting:
                 cause = f"{waiting} requests wait in this session, and no more may."
                 so_far.add(_ended(call, "interrupted", so_far.text(wording.interrupted(cause))))
             else:
@@ -302,6 +299,7 @@ def freeze(so_far: Unfolding, call: c.Sound, *, version: int) -> str:
             recovery=call.recovery,
             approvers=call.approvers,
             rule=call.ruling.rule,
+            escalation=call.escalation,
             display=so_far.text(_shown(call.display)),
             claim=so_far.text(call.display.claim) if call.display.claim else None,
         )
@@ -343,6 +341,8 @@ def ask(
             replaces=replaces,
             changes=None if changes is None else so_far.text(changes),
             readable=call.readable,
+            escalation=call.ruling.escalation if isinstance(call.ruling, Ask) else (),
+            hold=call.ruling.hold if isinstance(call.ruling, Ask) else "session",
         )
     )
     return request

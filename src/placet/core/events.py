@@ -13,7 +13,9 @@ from datetime import datetime
 from placet.core.values import (
     CallCode,
     CallKind,
+    Escalation,
     GuardKind,
+    Hold,
     Holder,
     Mode,
     Needs,
@@ -120,6 +122,7 @@ class CallProposed:
     rule: str
     display: Payload | None = None
     claim: Payload | None = None
+    escalation: tuple[Escalation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +143,21 @@ class RequestOpened:
     replaces: str | None = None
     changes: Payload | None = None
     readable: bool = True
+    escalation: tuple[Escalation, ...] = ()
+    hold: Hold = "session"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestEscalated:
+    """The escalation steps up to `step`, counted from 1, are due: more people are asked (G9).
+
+    They may decide from then on, whether or not this is on record yet.
+    """
+
+    request: str
+    step: int
+    approvers: tuple[str, ...]
+    channel: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -416,10 +434,11 @@ class RunEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEnded:
-    """The session takes no further message."""
+    """The session takes no further message; `erased`: and its texts, key and salt are no more."""
 
     by: str
     cause: str = ""
+    erased: bool = False
 
 
 Event = (
@@ -430,6 +449,7 @@ Event = (
     | StepRecorded
     | CallProposed
     | RequestOpened
+    | RequestEscalated
     | VoteCast
     | VoteWithdrawn
     | VotesDropped

@@ -117,8 +117,8 @@ def _results_taken(state: Session, event: e.ResultsTaken) -> Session:
     return put_run(state, event.run, taken=state.seq)
 
 
-def _session_ended(state: Session, _event: e.SessionEnded) -> Session:
-    return changed(state, ended=True)
+def _session_ended(state: Session, event: e.SessionEnded) -> Session:
+    return changed(state, ended=True, erased=state.erased or event.erased)
 
 
 def _run_stopping(state: Session, event: e.RunStopping) -> Session:
@@ -156,6 +156,8 @@ def _request_opened(state: Session, event: e.RequestOpened) -> Session:
         replaces=event.replaces,
         grounds_ref=event.grounds.ref if event.grounds else None,
         changes_ref=event.changes.ref if event.changes else None,
+        escalation=event.escalation,
+        hold=event.hold,
         state=Open(),
     )
     state = changed(state, requests=put(state.requests, event.request, request))
@@ -185,6 +187,11 @@ def _votes_dropped(state: Session, event: e.VotesDropped) -> Session:
     votes = tuple(v for v in _votes(state, event.request) if v not in event.people)
     standing = Open(votes=votes) if event.reopened else Approved(votes=votes)
     return put_request(state, event.request, standing)
+
+
+def _request_escalated(state: Session, event: e.RequestEscalated) -> Session:
+    standing = state.requests[event.request].state
+    return put_request(state, event.request, standing, escalated=event.step)
 
 
 def _request_rejected(state: Session, event: e.RequestRejected) -> Session:
@@ -243,6 +250,7 @@ _HANDLERS: dict[type, Callable[[Session, Any], Session]] = {
     e.StepRecorded: _step_recorded,
     e.CallProposed: calls.call_proposed,
     e.RequestOpened: _request_opened,
+    e.RequestEscalated: _request_escalated,
     e.VoteCast: _vote_cast,
     e.VoteWithdrawn: _vote_withdrawn,
     e.VotesDropped: _votes_dropped,

@@ -49,6 +49,7 @@ def call_proposed(state: Session, event: e.CallProposed) -> Session:
         environment=event.environment,
         recovery=event.recovery,
         approvers=event.approvers,
+        escalation=event.escalation,
         rule=event.rule,
         attempts=known.attempts if known else 0,
         voids=known.voids if known else 0,

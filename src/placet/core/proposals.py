@@ -12,6 +12,7 @@ from placet.core.values import (
     CallKind,
     Display,
     Draft,
+    Escalation,
     Occurrence,
     Recovery,
     Ruling,
@@ -23,7 +24,8 @@ class Sound:
     """A call that can be taken to policy, with policy's ruling on it.
 
     One whose arguments could not be read has them as raw text in its draft, and is asked (G4).
-    `approvers` are those who may say what became of it, should its outcome be lost.
+    `approvers` are those who may say what became of it, should its outcome be lost, and
+    `escalation` reaches more people before such a settlement lapses.
     """
 
     draft: Draft
@@ -34,6 +36,7 @@ class Sound:
     approvers: tuple[str, ...]
     ruling: Ruling
     display: Display = field(default_factory=Display)
+    escalation: tuple[Escalation, ...] = ()
 
     @property
     def readable(self) -> bool:

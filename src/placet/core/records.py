@@ -110,6 +110,7 @@ def notices(events: Iterable[e.Event]) -> tuple[Notice, ...]:
                 e.RequestOpened(request=request)
                 | e.VoteWithdrawn(request=request, reopened=True)
                 | e.VotesDropped(request=request, reopened=True)
+                | e.RequestEscalated(request=request)
             ):
                 found.append(Notice(request=request, kind="opened"))
             case (

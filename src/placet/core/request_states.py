@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from placet.core.values import Needs, Occurrence, RequestKind
+from placet.core.values import Escalation, Hold, Needs, Occurrence, RequestKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +122,31 @@ class Request:
     grounds_ref: str | None = None
     changes_ref: str | None = None
     lapsed: bool = False
+    escalation: tuple[Escalation, ...] = ()
+    escalated: int = 0
+    hold: Hold = "session"
     state: RequestState
 
     @property
     def pending(self) -> bool:
         """Say whether the request still waits: for people, or to be spent."""
         return isinstance(self.state, (Open, Approved))
+
+    @property
+    def escalates_at(self) -> datetime | None:
+        """Say when the next escalation step is due that is not on record; None: there is none."""
+        left = self.escalation[self.escalated :]
+        open_ = isinstance(self.state, Open) and not self.lapsed
+        return self.opened_at + left[0].after if left and open_ else None
+
+    def needs_at(self, now: datetime) -> Needs:
+        """Give whom it needs at an instant: escalation reaches more, on record or not (G9)."""
+        due = [s.approvers for s in self.escalation if now >= self.opened_at + s.after]
+        more = tuple(person for people in due for person in people)
+        if not more:
+            return self.needs
+        return replace(self.needs, approvers=tuple(dict.fromkeys((*self.needs.approvers, *more))))
+
+    def people(self, now: datetime) -> frozenset[str]:
+        """Give those who were asked to decide it by an instant."""
+        return self.needs_at(now).people(self.requester)

@@ -158,6 +158,7 @@ class Session:
     now: datetime
     seq: int = 0
     ended: bool = False
+    erased: bool = False
     surfaces: Mapping[str, int] = field(default_factory=dict)
     runs: Mapping[str, Run] = field(default_factory=dict)
     calls: Mapping[Occurrence, Call] = field(default_factory=dict)

@@ -185,6 +185,22 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Escalation:
+    """Who else is asked `after` a request was opened, and over which channel (G9).
+
+    One that names nobody is a reminder.
+    """
+
+    after: timedelta
+    approvers: tuple[str, ...] = ()
+    channel: str = ""
+
+
+#: What an open request holds: every other effect of its session, or those on its surface (G8).
+Hold = Literal["session", "surface"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Allow:
     """The call may run."""
 
@@ -194,12 +210,14 @@ class Allow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """The call waits for people until `lasts` has passed."""
+    """The call waits for people until `lasts` has passed; `escalation` reaches more before."""
 
     rule: str
     needs: Needs
     lasts: timedelta
     reason: str = ""
+    escalation: tuple[Escalation, ...] = ()
+    hold: Hold = "session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

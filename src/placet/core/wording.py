@@ -34,7 +34,7 @@ def rejected(by: str, reason: str) -> str:
 
 def expired(request: Request) -> str:
     """Nobody decided in time, or nothing began in time."""
-    asked = ", ".join(request.needs.approvers)
+    asked = ", ".join(request.needs_at(request.deadline_at).approvers)
     if request.needs.quorum > 1:
         asked += f" ({request.needs.quorum} needed)"
     return (

@@ -95,7 +95,7 @@ class Unwind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireDue:
-    """Something in the session is past its deadline."""
+    """Something in the session is past its deadline, or more people are to be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +160,15 @@ def due_requests(state: Session) -> list[Request]:
     ]
 
 
+def due_escalations(state: Session) -> list[Request]:
+    """Give what waits for more people than have been told (G9)."""
+    return [
+        request
+        for request in state.requests.values()
+        if (at := request.escalates_at) is not None and state.now >= at
+    ]
+
+
 def held_by(state: Session, call: Call) -> str | None:
     """Name the request or effect that keeps this effect from starting (G8), if any does.
 
@@ -177,6 +186,8 @@ def held_by(state: Session, call: Call) -> str | None:
         if request.kind == "settlement":
             if overlap(request.surface, call.surface):
                 return request.id
+        elif request.hold == "surface" and not overlap(request.surface, call.surface):
+            continue
         elif request.order < call.order or (isinstance(request.state, Open) and not asked):
             return request.id
     in_turn = state.runs[call.at.run].on_failure != "continue"
@@ -205,7 +216,7 @@ def next_work(state: Session, run_id: str) -> Work:
     run = state.runs[run_id]
     if isinstance(run.state, RunOver):
         return Done(stop=run.state.stop)
-    if due_requests(state):
+    if due_requests(state) or due_escalations(state):
         return ExpireDue()
     calls = [c for c in state.calls.values() if c.at.run == run_id and c.open]
     calls.sort(key=lambda call: call.at)
@@ -295,7 +306,7 @@ def _wait(state: Session, calls: list[Call]) -> Wait:
         match call.state:
             case Asking(request=request) | Unsettled(request=request):
                 waits = state.requests[request]
-                until.append(waits.deadline_at)
+                until.append(min(waits.deadline_at, waits.escalates_at or waits.deadline_at))
                 if isinstance(waits.state, Open):
                     requests.append(request)
                 elif by := held_by(state, call):

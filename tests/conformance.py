@@ -111,7 +111,7 @@ BEHAVIOURS = (
         18,
         "A session grant: all keys covered skips, a subset does not; another policy asks "
         "again; it ends with its scope.",
-        planned=5,
+        completed_by=5,
     ),
     _behaviour(
         19,

@@ -47,7 +47,7 @@ PROMISES = (
     _promise("G9", "Every request has a deadline, after which only no is possible", completed_by=5),
     _promise("G10", "Who may decide is policy, checked at the decision and again", planned=5),
     _promise("G11", "Isolation: nothing of one tenant or session is seen through another"),
-    _promise("G12", "Standing grants are narrow, counted, ending and revocable", planned=5),
+    _promise("G12", "Standing grants are narrow, counted, ending and revocable", completed_by=5),
     _promise("G13", "Checked again before a waiting action runs", planned=5),
     _promise("D1", "Nothing is held while waiting"),
     _promise("D2", "One path: start, resume and recovery are the same loop"),

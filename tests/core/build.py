@@ -6,6 +6,7 @@ gives the session that `unfold` gave, and that a refusal changed nothing.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -35,6 +36,7 @@ from placet.core.values import (
     Deny,
     Draft,
     Escalation,
+    GrantTerms,
     Holder,
     Mode,
     Needs,
@@ -158,6 +160,15 @@ def start(run: str = "r1", **changes: Any) -> c.StartRun:
 def approve(request: str, by: Principal = ANN, **changes: Any) -> c.Approve:
     """Give one person's yes."""
     return c.Approve(request=request, by=by, **{"eligible": EVERYBODY, **changes})
+
+
+TERMS = GrantTerms(scope="run", lasts=HOUR, uses=2, same=("amount",))
+
+
+def grant(world: World, request: str, terms: GrantTerms = TERMS, **changes: Any) -> c.Approve:
+    """Give one person's yes, with a standing grant."""
+    action = world.drafts[world.state.requests[request].at].draft.document()
+    return approve(request, grant=terms, action=json.dumps(action, ensure_ascii=False), **changes)
 
 
 def reject(request: str, by: Principal = ANN, **changes: Any) -> c.Reject:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from placet.core.card import Attempt, Card, Earlier, Story, card_of
@@ -21,6 +22,15 @@ CALM: Mapping[str, Any] = {
 }
 
 
+@cache
+def _asked() -> tuple[Request, Call, Run, Draft]:
+    """Give a request that waits, the same one each time."""
+    salt = "00" * 16
+    world = asking(ASK, salt=salt)
+    (request,) = world.state.requests.values()
+    return request, world.state.calls[request.at], world.state.runs["r1"], sound(salt=salt).draft
+
+
 class Making:
     """Everything that a card is made of, to be changed in one place."""
 
@@ -31,13 +41,10 @@ class Making:
     story: Story
 
     def __init__(self, arguments: Mapping[str, Any] | str | None = None) -> None:
-        world = asking(ASK)
-        (request,) = world.state.requests.values()
+        request, self.call, self.run, draft = _asked()
         self.request = replace(request, replaces="rq_before", state=Open(votes=("ann",)))
-        self.call = world.state.calls[request.at]
-        self.run = world.state.runs["r1"]
         given = {"amount": "10"} if arguments is None else arguments
-        self.draft = replace(sound(0, salt="00" * 16).draft, arguments=given)
+        self.draft = replace(draft, arguments=given)
         self.story = Story(
             display=dict(CALM),
             grounds="it is above the limit",

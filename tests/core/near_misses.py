@@ -60,11 +60,13 @@ from tests.core.build import (
     ROLL_BACK,
     SAFE,
     SAFE_AGAIN,
+    TERMS,
     USER,
     World,
     answer,
     approve,
     edit,
+    grant,
     question,
     reject,
     settle,
@@ -161,8 +163,13 @@ def _people(world: World, choose: Choose) -> Iterator[c.Command]:
         for by in (ANN, BOB):
             yield approve(request.id, by)
             yield c.Withdraw(request=request.id, by=by)
+            if request.kind == "approval" and request.at in world.drafts:
+                terms = replace(TERMS, scope=choose(("run", "session")), uses=choose((1, 2)))
+                yield grant(world, request.id, terms, by=by)
         yield reject(request.id, choose((ANN, BOB)))
         yield _edit(world, request, choose)
+    for given in world.state.grants:
+        yield c.Revoke(grant=given, by=choose((ANN, BOB)), eligible=EVERYBODY)
     for run in world.state.runs.values():
         if choose(range(6)) == 0:
             yield c.CancelRun(run=run.id, by=ANN, cause="enough")
@@ -336,6 +343,10 @@ def near_misses(world: World, command: c.Command) -> Iterator[NearMiss]:
             yield NearMiss("an agent's credential", replace(command, by=BOT))
             yield NearMiss("another session's request", replace(command, request="rq_other"))
             yield NearMiss("another digest", replace(command, digest="0" * 64))
+        case c.Revoke():
+            yield NearMiss("a stranger", replace(command, by=SOMEBODY_ELSE))
+            yield NearMiss("an agent's credential", replace(command, by=BOT))
+            yield NearMiss("another session's grant", replace(command, grant="gr_other"))
         case c.Begin():
             yield from _begins(world, command)
         case c.TakeBack():

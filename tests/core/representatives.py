@@ -29,6 +29,7 @@ from tests.core.build import (
     OTHER,
     PROBED,
     RAISED,
+    TERMS,
     World,
     answer,
     approve,
@@ -38,6 +39,7 @@ from tests.core.build import (
     edit,
     executing,
     failed,
+    grant,
     question,
     reject,
     settle,
@@ -161,6 +163,18 @@ def _taken_up() -> Subject:
     return _of(world)
 
 
+def _granted() -> Subject:
+    world = World()
+    world.start()
+    world.propose(sound(1, arguments={"amount": 5}))
+    world.apply(grant(world, world.asked(1).id))
+    world.lease()
+    world.begin(1)
+    world.conclude(DONE, 1)
+    world.propose(sound(0, step=2, arguments={"amount": 5}))
+    return _of(world)
+
+
 def _probed() -> Subject:
     world = executing(recovery=PROBED)
     world.conclude(LOST)
@@ -274,6 +288,7 @@ CALLS: Mapping[str, Callable[[], Subject]] = {
     "Executing, with a compensation": lambda: _of(executing(recovery=COMPENSATED)),
     "UndoDue": lambda: _of(failed()),
     "Executing, taking back": _undoing,
+    "Allowed by a grant": _granted,
     "Executing, after another of its saga": lambda: _of(unwinding(fails=False)),
     "Unwinding": lambda: _of(unwinding()),
     "Unwinding, an earlier one has no way back": lambda: _of(unwinding(recovery=Recovery())),
@@ -317,9 +332,11 @@ def commands(subject: Subject) -> Mapping[str, Mapping[str, c.Command]]:
 
 
 def _of_people(subject: Subject) -> Mapping[str, c.Command]:
-    request = subject.request
+    world, request = subject.world, subject.request
     return {
         "Approve": approve(request),
+        "Approve, with a grant": _with_grant(world, request),
+        "Revoke": c.Revoke(grant=next(iter(world.state.grants), "gr_none"), by=ANN, eligible=ALL),
         "Reject": reject(request),
         "Withdraw": c.Withdraw(request=request, by=ANN),
         "Edit": edit(request, sound(arguments={"amount": 7}, salt="cd" * 16)),
@@ -328,6 +345,16 @@ def _of_people(subject: Subject) -> Mapping[str, c.Command]:
         "Expire": c.Expire(run="r1"),
         "EndSession": c.EndSession(by=ANN),
     }
+
+
+ALL = frozenset({"ann", "bob"})
+
+
+def _with_grant(world: World, request: str) -> c.Command:
+    known = world.state.requests.get(request)
+    if known is None or known.at not in world.drafts:
+        return approve(request, grant=TERMS)
+    return grant(world, request)
 
 
 def _of_runs(world: World, fence: int | None) -> Mapping[str, c.Command]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ from tests.core.build import (
 MINUTE = timedelta(minutes=1)
 
 DRAFT = sound().draft
-OTHERWISE = {
+OTHERWISE: dict[str, Any] = {
     "tenant": "other",
     "session": "s2",
     "at": Occurrence("r1", 1, 1),
@@ -154,5 +155,5 @@ def test_the_effects_of_a_step_run_in_the_order_in_which_they_were_proposed() ->
 
 def read(world: World) -> RecordReads:
     """Give the command that records what the first call of the step found."""
-    results = ((0, "succeeded", "found"),)
-    return RecordReads(run="r1", step=1, fence=world.run().fence, results=results)
+    fence = world.run().fence
+    return RecordReads(run="r1", step=1, fence=fence, results=((0, "succeeded", "found"),))

@@ -141,7 +141,7 @@ class Call:
     attempt may have acted, and `stray` that its body may do so yet. `result` is what a call has
     been answered with whose effect is taken back since, because a later one failed, `unwound` what
     came of that, and `before` the earlier call that would be taken back next. `begun_at` is when
-    its first attempt began.
+    its first attempt began. `grant` is the standing grant by which nobody was asked.
     """
 
     at: Occurrence
@@ -180,6 +180,7 @@ class Call:
     result: CallOver | None = None
     unwound: Unwound | None = None
     escalation: tuple[Escalation, ...] = ()
+    grant: str | None = None
     before: Occurrence | None = None
     state: CallState
 

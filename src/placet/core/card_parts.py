@@ -24,6 +24,9 @@ _ANSWERS: Mapping[RequestKind, tuple[str, ...]] = {
     "question": ("question",),
 }
 
+#: A text of one line that is longer stands as a block, as one of several lines does.
+MOST_QUOTED = 400
+
 _PLACE = re.compile(r"\{(\w+)\}")
 _PLAIN = re.compile(r"[\w.@:/+*#-]+")
 _DIGEST_CHARACTERS = 16
@@ -145,10 +148,10 @@ def phrase(language: Language, key: str, **places: Piece | int) -> tuple[Piece, 
 
 
 def argument_rows(language: Language, fields: Iterable[Field]) -> Iterator[Row]:
-    """Lay out the values of arguments, each with its path; a text of several lines as a block."""
+    """Lay out the values of arguments, each with its path; a text that is long as a block."""
     for field in fields:
         path = Text(field.path)
-        if field.is_text and "\n" in field.shown:
+        if field.is_text and ("\n" in field.shown or len(field.shown) > MOST_QUOTED):
             measures = _measures(language, field.shown)
             yield Row(phrase(language, "argument.block", path=path, **measures), Text(field.shown))
         else:

@@ -15,6 +15,7 @@ from placet.core.decisions import Answer as Answer
 from placet.core.decisions import Approve as Approve
 from placet.core.decisions import Edit as Edit
 from placet.core.decisions import Reject as Reject
+from placet.core.decisions import Revoke as Revoke
 from placet.core.decisions import Settle as Settle
 from placet.core.decisions import Withdraw as Withdraw
 from placet.core.naming import Names as Names
@@ -421,6 +422,7 @@ Command = (
     | Approve
     | Reject
     | Withdraw
+    | Revoke
     | Edit
     | Settle
     | Answer

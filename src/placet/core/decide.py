@@ -90,6 +90,8 @@ def _dispatch(so_far: Unfolding, command: c.Command) -> None:
             requests.reject(so_far, command)
         case c.Withdraw():
             requests.withdraw(so_far, command)
+        case c.Revoke():
+            requests.revoke(so_far, command)
         case c.Edit():
             requests.edit(so_far, command)
         case c.Settle():

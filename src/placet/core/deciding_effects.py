@@ -16,6 +16,7 @@ from placet.core.deciding_outcomes import give_up, put_to_a_person, undo_digest,
 from placet.core.deciding_runs import active
 from placet.core.deciding_steps import answer_to, ask, freeze, nobody
 from placet.core.errors import Closed, Conflict, InProgress, InvalidInput, Refusal
+from placet.core.grants import covering
 from placet.core.state import (
     Allowed,
     Approved,
@@ -116,12 +117,15 @@ def _begin_allowed(so_far: Unfolding, command: c.Begin, call: Call) -> None:
     """Rule again: policy may have become stricter since the call was allowed."""
     today = command.today
     run = so_far.run(call.at.run)
+    grant = None
+    if isinstance(today, c.Sound) and isinstance(today.ruling, Ask):
+        grant = covering(so_far.state, today, command.policy_version)
     if isinstance(today, c.Unsound):
         so_far.end_call(call.at, today.code, so_far.text(answer_to(today)))
     elif isinstance(today.ruling, Deny):
         told = wording.policy_denied(today.ruling.rule, today.ruling.reason)
         so_far.end_call(call.at, "policy_denied", so_far.text(told))
-    elif isinstance(today.ruling, Ask):
+    elif isinstance(today.ruling, Ask) and grant is None:
         if not today.ruling.needs.possible(run.requester):
             told = wording.no_approver(nobody(today.ruling.needs, run.requester))
             so_far.end_call(call.at, "no_approver", so_far.text(told))
@@ -138,12 +142,13 @@ def _begin_allowed(so_far: Unfolding, command: c.Begin, call: Call) -> None:
         if call.kind != "agent":  # Its own effects are held one by one.
             _not_held(so_far, call)
         if not (changed := _another(today, call)):
-            _enter(so_far, command, call, None)
+            _enter(so_far, command, call, None, grant=None if grant is None else grant.id)
         elif call.version > MOST_VOIDS or today.kind == "question":
             told = wording.unstable(changed)
             so_far.end_call(call.at, "environment_unstable", so_far.text(told))
         else:  # What runs is what is frozen: it is frozen anew first (G4).
-            freeze(so_far, today, version=call.version + 1)
+            given = None if grant is None else grant.id
+            freeze(so_far, today, version=call.version + 1, grant=given)
 
 
 def _another(today: c.Sound, call: Call) -> tuple[str, ...]:
@@ -163,7 +168,9 @@ def _begin_again(so_far: Unfolding, command: c.Begin, call: Call, state: RetryDu
     today = command.today
     if isinstance(today, c.Unsound):
         changed: tuple[str, ...] = (today.code,)
-    elif isinstance(today.ruling, Deny) or (isinstance(today.ruling, Ask) and not call.asked):
+    elif isinstance(today.ruling, Deny) or (
+        isinstance(today.ruling, Ask) and not call.asked and call.grant is None
+    ):
         changed = ("policy",)
     else:
         changed = _another(today, call)
@@ -292,11 +299,19 @@ def _not_held(so_far: Unfolding, call: Call) -> None:
         )
 
 
-def _enter(so_far: Unfolding, command: c.Begin, call: Call, request: str | None) -> None:
+def _enter(
+    so_far: Unfolding,
+    command: c.Begin,
+    call: Call,
+    request: str | None,
+    *,
+    grant: str | None = None,
+) -> None:
     if command.child is not None:
         _delegate(so_far, call, command.child, request)
     else:
-        _intend(so_far, call, command.holder, request=request, snapshot=command.snapshot)
+        snapshot = command.snapshot
+        _intend(so_far, call, command.holder, request=request, snapshot=snapshot, grant=grant)
 
 
 def _intend(
@@ -307,6 +322,7 @@ def _intend(
     purpose: Purpose = "run",
     request: str | None = None,
     snapshot: str | None = None,
+    grant: str | None = None,
 ) -> None:
     """Write the intent down: who enters which body, for how long at most, under which key."""
     run, recovery = so_far.run(call.at.run), call.recovery
@@ -325,6 +341,7 @@ def _intend(
             request=request,
             snapshot=None if snapshot is None else so_far.text(snapshot),
             purpose=purpose,
+            grant=grant,
         )
     )
 

@@ -6,15 +6,18 @@ the same twice is the same answer (G7).
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import datetime
 
 from placet.core import commands as c
 from placet.core import events as e
 from placet.core import wording
+from placet.core.canonical import short_id
 from placet.core.deciding_runs import active
 from placet.core.deciding_steps import ask, freeze, nobody
-from placet.core.errors import Closed, Conflict, InvalidInput, NotPermitted, Refusal
+from placet.core.errors import Closed, Conflict, InvalidInput, NotFound, NotPermitted, Refusal
+from placet.core.grants import MOST_GRANTS, checked, same_key
 from placet.core.state import (
     Answered,
     Approved,
@@ -37,6 +40,7 @@ from placet.core.values import (
     Payload,
     Principal,
     RequestKind,
+    draft_from,
 )
 from placet.core.work import due_escalations, due_requests
 
@@ -57,13 +61,81 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
                 return
             _readable(request)
             met = len(votes) + 1 >= request.needs.quorum
+            given = None if command.grant is None else _grant(so_far, command, request)
             so_far.add(
                 e.VoteCast(
                     request=request.id, by=by, digest=request.digest, met=met, via=command.via
                 )
             )
+            if given is not None:
+                so_far.add(given)
         case _:
             raise _decided(request)
+
+
+def _grant(so_far: Unfolding, command: c.Approve, request: Request) -> e.GrantGiven:
+    """Make the grant that a person gives with an approval (G12)."""
+    terms, call = command.grant, so_far.call(request.at)
+    assert terms is not None, "only what is asked for is given"
+    if request.needs.quorum > 1:
+        raise NotPermitted(
+            "grant_needs_one",
+            "What several people must approve, one person cannot permit for calls to come.",
+            request_id=request.id,
+        )
+    if call.kind != "effect":
+        raise InvalidInput("invalid_grant", "Only an effect can be permitted for calls to come.")
+    live = [each for each in so_far.state.grants.values() if so_far.state.now < each.until]
+    if len(live) >= MOST_GRANTS:
+        raise Refusal(
+            "too_many_grants",
+            f"{len(live)} grants stand in this session.",
+            hint="`placet grants` lists them, and `placet revoke` takes one back.",
+        )
+    if so_far.text(command.action).ref != request.action_ref:
+        raise Conflict(
+            "digest_mismatch",
+            "The action is not the one that is stored.",
+            hint="Run `placet audit verify`.",
+            request_id=request.id,
+        )
+    arguments = draft_from(json.loads(command.action)).arguments
+    assert not isinstance(arguments, str), "what cannot be read is not approved"
+    checked(terms, arguments)
+    return e.GrantGiven(
+        grant=short_id("gr", request.digest),
+        by=command.by.id,
+        request=request.id,
+        tool=call.tool,
+        tool_fingerprint=call.tool_fingerprint,
+        scope=call.scope,
+        surface=call.surface,
+        policy_version=request.policy_version,
+        same_key=same_key(call.tool, arguments, terms.same),
+        until=so_far.state.now + terms.lasts,
+        uses=terms.uses,
+        run=request.at.run if terms.scope == "run" else None,
+        same=terms.same,
+        any=terms.any,
+        children=terms.children,
+        via=command.via,
+    )
+
+
+def revoke(so_far: Unfolding, command: c.Revoke) -> None:
+    """Take a standing grant back; any approver may, and who gave it."""
+    _is_person(command.by)
+    grant = so_far.state.grants.get(command.grant)
+    if grant is None:
+        raise NotFound(
+            "grant_not_found",
+            "There is no such grant in this session, or it has ended.",
+            hint="`placet grants` lists those that stand.",
+            grant=command.grant,
+        )
+    if command.by.id not in command.eligible | {grant.by}:
+        raise NotPermitted("not_an_approver", f"{command.by.id} may not revoke it.")
+    so_far.add(e.GrantRevoked(grant=grant.id, by=command.by.id, via=command.via))
 
 
 def reject(so_far: Unfolding, command: c.Reject) -> None:

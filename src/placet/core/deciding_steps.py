@@ -17,6 +17,7 @@ from placet.core import wording
 from placet.core.canonical import short_id
 from placet.core.deciding_runs import active
 from placet.core.errors import Conflict, InvalidInput, Refusal
+from placet.core.grants import covering
 from placet.core.state import Allowed, Run, Session
 from placet.core.unfolding import Unfolding
 from placet.core.values import (
@@ -243,6 +244,8 @@ def _rule(so_far: Unfolding, command: c.Propose, run: Run, call: c.Sound) -> Non
             if call.kind == "question":
                 raise InvalidInput("question_allowed", "A question is always put to a person.")
             freeze(so_far, call, version=1)
+        case Ask() if grant := covering(so_far.state, call, command.policy_version):
+            freeze(so_far, call, version=1, grant=grant.id)
         case Ask():
             needs = call.ruling.needs
             waiting = sum(
@@ -274,7 +277,7 @@ def nobody(needs: Needs, requester: str) -> str:
     return f"{needs.quorum} must approve, and {len(people)} may{excluded}."
 
 
-def freeze(so_far: Unfolding, call: c.Sound, *, version: int) -> str:
+def freeze(so_far: Unfolding, call: c.Sound, *, version: int, grant: str | None = None) -> str:
     """Write down the action that a call stands for from now on, and give its digest (G3, G4)."""
     if (call.draft.tenant, call.draft.session) != (so_far.state.tenant, so_far.state.id):
         raise InvalidInput("other_session", "The action belongs to another session (G11).")
@@ -300,6 +303,7 @@ def freeze(so_far: Unfolding, call: c.Sound, *, version: int) -> str:
             approvers=call.approvers,
             rule=call.ruling.rule,
             escalation=call.escalation,
+            grant=grant,
             display=so_far.text(_shown(call.display)),
             claim=so_far.text(call.display.claim) if call.display.claim else None,
         )

@@ -10,22 +10,42 @@ from dataclasses import dataclass
 
 from placet.core.naming import Names
 from placet.core.proposals import Sound
-from placet.core.values import Principal
+from placet.core.values import GrantTerms, Principal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approve:
-    """One person's yes. `digest`, where given, must be the request's (G3)."""
+    """One person's yes. `digest`, where given, must be the request's (G3).
+
+    `grant` are the terms of a standing grant that is given with it (G12), and `action` the stored
+    action's text, from which the values that it fixes are taken.
+    """
 
     request: str
     by: Principal
     eligible: frozenset[str]
     digest: str | None = None
     via: str = ""
+    grant: GrantTerms | None = None
+    action: str = ""
 
     def names(self) -> Names:
         """Name the request."""
         return Names(requests=(self.request,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revoke:
+    """Take a standing grant back."""
+
+    grant: str
+    by: Principal
+    eligible: frozenset[str]
+    via: str = ""
+
+    def names(self) -> Names:
+        """Name nothing: what a session grants is always loaded."""
+        return Names()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

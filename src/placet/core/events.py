@@ -10,21 +10,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from placet.core.request_events import GrantGiven as GrantGiven
+from placet.core.request_events import GrantRevoked as GrantRevoked
+from placet.core.request_events import QuestionAnswered as QuestionAnswered
+from placet.core.request_events import RequestCancelled as RequestCancelled
+from placet.core.request_events import RequestEdited as RequestEdited
+from placet.core.request_events import RequestEscalated as RequestEscalated
+from placet.core.request_events import RequestExpired as RequestExpired
+from placet.core.request_events import RequestOpened as RequestOpened
+from placet.core.request_events import RequestRejected as RequestRejected
+from placet.core.request_events import RequestSettled as RequestSettled
+from placet.core.request_events import RequestSuperseded as RequestSuperseded
+from placet.core.request_events import RequestVoided as RequestVoided
+from placet.core.request_events import SettlementLapsed as SettlementLapsed
+from placet.core.request_events import VoteCast as VoteCast
+from placet.core.request_events import VotesDropped as VotesDropped
+from placet.core.request_events import VoteWithdrawn as VoteWithdrawn
 from placet.core.values import (
     CallCode,
     CallKind,
     Escalation,
     GuardKind,
-    Hold,
     Holder,
     Mode,
-    Needs,
     Occurrence,
     OnFailure,
     Payload,
     Purpose,
     Recovery,
-    RequestKind,
     RunKind,
     SagaScope,
     StopReason,
@@ -123,151 +136,15 @@ class CallProposed:
     display: Payload | None = None
     claim: Payload | None = None
     escalation: tuple[Escalation, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestOpened:
-    """A person is asked about a call: to approve its action, or to settle its outcome."""
-
-    request: str
-    kind: RequestKind
-    at: Occurrence
-    digest: str
-    tool: str
-    needs: Needs
-    requester: str
-    deadline_at: datetime
-    rule: str
-    policy_version: str
-    grounds: Payload | None = None
-    replaces: str | None = None
-    changes: Payload | None = None
-    readable: bool = True
-    escalation: tuple[Escalation, ...] = ()
-    hold: Hold = "session"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestEscalated:
-    """The escalation steps up to `step`, counted from 1, are due: more people are asked (G9).
-
-    They may decide from then on, whether or not this is on record yet.
-    """
-
-    request: str
-    step: int
-    approvers: tuple[str, ...]
-    channel: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteCast:
-    """A person approved. `met` says that the quorum is now met and the request approved."""
-
-    request: str
-    by: str
-    digest: str
-    met: bool
-    via: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteWithdrawn:
-    """A person took a vote back before it was spent; `reopened` says that it had been approved."""
-
-    request: str
-    by: str
-    reopened: bool = False
-    via: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VotesDropped:
-    """Votes of people without authority were dropped as the action was about to run (G10).
-
-    `reopened` says that too few were left, and the request waits again.
-    """
-
-    request: str
-    people: tuple[str, ...]
-    reopened: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestRejected:
-    """An eligible person said no."""
-
-    request: str
-    by: str
-    reason: Payload
-    via: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestEdited:
-    """An eligible person changed the arguments: the old version can never run (G5)."""
-
-    request: str
-    by: str
-    successor: str | None
-    via: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestVoided:
-    """What was asked about has changed, and so the request stands for nothing any more (G13)."""
-
-    request: str
-    changed: tuple[str, ...]
-    successor: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestExpired:
-    """The deadline passed: no decider, and for ever no (G9)."""
-
-    request: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestCancelled:
-    """The run was ended while the request was open."""
-
-    request: str
-    cause: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestSuperseded:
-    """A newer message of the user took the place of the run that asked (never "rejected")."""
-
-    request: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestSettled:
-    """A person said what became of an attempt whose outcome was unknown (D4)."""
-
-    request: str
-    by: str
-    finding: str
-    detail: Payload | None = None
-    via: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionAnswered:
-    """A person answered what the run had asked."""
-
-    request: str
-    by: str
-    answer: Payload
-    via: str = ""
+    grant: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptBegun:
-    """The intent: written down before the body is entered. Spends the approval it names (G7)."""
+    """The intent: written down before the body is entered. Spends the approval it names (G7).
+
+    Counts on the grant that it names (G12).
+    """
 
     at: Occurrence
     attempt: int
@@ -279,6 +156,7 @@ class AttemptBegun:
     request: str | None = None
     snapshot: Payload | None = None
     purpose: Purpose = "run"
+    grant: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,14 +251,6 @@ class CallEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettlementLapsed:
-    """Nobody settled in time: the run ends, the question and its closed surface remain."""
-
-    request: str
-    at: Occurrence
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMade:
     """A run in mode `plan-act` has its plan: `plan` is a JSON list of `items` texts."""
 
@@ -451,6 +321,8 @@ Event = (
     | RequestOpened
     | RequestEscalated
     | VoteCast
+    | GrantGiven
+    | GrantRevoked
     | VoteWithdrawn
     | VotesDropped
     | RequestRejected

@@ -19,6 +19,7 @@ from placet.core.state import (
     Asking,
     Cancelled,
     Expired,
+    Grant,
     Open,
     Plan,
     Rejected,
@@ -127,7 +128,11 @@ def _run_stopping(state: Session, event: e.RunStopping) -> Session:
 
 def _run_ended(state: Session, event: e.RunEnded) -> Session:
     over = RunOver(stop=event.stop, answer_ref=event.answer.ref if event.answer else None)
-    return put_run(state, event.run, state=over)
+    state = put_run(state, event.run, state=over)
+    if any(grant.run == event.run for grant in state.grants.values()):
+        left = {id_: each for id_, each in state.grants.items() if each.run != event.run}
+        state = changed(state, grants=left)
+    return state
 
 
 # --- requests ---------------------------------------------------------------------------------
@@ -181,6 +186,33 @@ def _vote_cast(state: Session, event: e.VoteCast) -> Session:
 def _vote_withdrawn(state: Session, event: e.VoteWithdrawn) -> Session:
     votes = tuple(v for v in _votes(state, event.request) if v != event.by)
     return put_request(state, event.request, Open(votes=votes))
+
+
+def _grant_given(state: Session, event: e.GrantGiven) -> Session:
+    grant = Grant(
+        id=event.grant,
+        by=event.by,
+        request=event.request,
+        tool=event.tool,
+        tool_fingerprint=event.tool_fingerprint,
+        scope=event.scope,
+        surface=event.surface,
+        policy_version=event.policy_version,
+        same_key=event.same_key,
+        until=event.until,
+        left=event.uses,
+        run=event.run,
+        same=event.same,
+        any=event.any,
+        children=event.children,
+    )
+    live = {id_: each for id_, each in state.grants.items() if state.now < each.until}
+    return changed(state, grants={**live, grant.id: grant})
+
+
+def _grant_revoked(state: Session, event: e.GrantRevoked) -> Session:
+    left = {id_: each for id_, each in state.grants.items() if id_ != event.grant}
+    return changed(state, grants=left)
 
 
 def _votes_dropped(state: Session, event: e.VotesDropped) -> Session:
@@ -253,6 +285,8 @@ _HANDLERS: dict[type, Callable[[Session, Any], Session]] = {
     e.RequestEscalated: _request_escalated,
     e.VoteCast: _vote_cast,
     e.VoteWithdrawn: _vote_withdrawn,
+    e.GrantGiven: _grant_given,
+    e.GrantRevoked: _grant_revoked,
     e.VotesDropped: _votes_dropped,
     e.RequestRejected: _request_rejected,
     e.RequestEdited: _request_edited,

@@ -50,6 +50,7 @@ def call_proposed(state: Session, event: e.CallProposed) -> Session:
         recovery=event.recovery,
         approvers=event.approvers,
         escalation=event.escalation,
+        grant=event.grant,
         rule=event.rule,
         attempts=known.attempts if known else 0,
         voids=known.voids if known else 0,
@@ -97,7 +98,18 @@ def attempt_begun(state: Session, event: e.AttemptBegun) -> Session:
         state = put_run(state, event.at.run, fence=fence)
     begun = state.surfaces.get(event.surface, 0) + 1
     state = changed(state, surfaces=put(state.surfaces, event.surface, begun))
-    return _spent(state, event.request)
+    return _counted(_spent(state, event.request), event.grant)
+
+
+def _counted(state: Session, grant: str | None) -> Session:
+    """Count a call on the grant under which it began; one with none left is none any more."""
+    if grant is None:
+        return state
+    found = state.grants[grant]
+    left = {id_: each for id_, each in state.grants.items() if id_ != grant}
+    if found.left > 1:
+        left[grant] = changed(found, left=found.left - 1)
+    return changed(state, grants=left)
 
 
 def _spent(state: Session, request: str | None) -> Session:

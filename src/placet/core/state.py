@@ -130,6 +130,33 @@ class Run:
     state: RunState
 
 
+# --- grants -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A standing permission (G12). `run` None: it lasts with the session; `left` calls may begin.
+
+    `same_key` stands for the values of the arguments `same`; those in `any` may have any value.
+    """
+
+    id: str
+    by: str
+    request: str
+    tool: str
+    tool_fingerprint: str
+    scope: tuple[str, ...]
+    surface: str
+    policy_version: str
+    same_key: str
+    until: datetime
+    left: int
+    run: str | None = None
+    same: tuple[str, ...] = ()
+    any: tuple[str, ...] = ()
+    children: bool = False
+
+
 # --- the session ------------------------------------------------------------------------------
 
 
@@ -164,6 +191,7 @@ class Session:
     calls: Mapping[Occurrence, Call] = field(default_factory=dict)
     requests: Mapping[str, Request] = field(default_factory=dict)
     noes: Mapping[tuple[str, str], No] = field(default_factory=dict)
+    grants: Mapping[str, Grant] = field(default_factory=dict)
 
     def generation(self, surface: str) -> int:
         """Count the effects begun on `surface`; one that touches all is counted on each."""

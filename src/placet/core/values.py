@@ -201,6 +201,22 @@ Hold = Literal["session", "surface"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GrantTerms:
+    """What a person permits along with an approval: calls of its tool that are to come (G12).
+
+    `same` names the arguments that must be as they are in the approved call, `any` those that may
+    have any value; a call with another argument is not covered.
+    """
+
+    scope: Literal["run", "session"]
+    lasts: timedelta
+    uses: int
+    same: tuple[str, ...] = ()
+    any: tuple[str, ...] = ()
+    children: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Allow:
     """The call may run."""
 

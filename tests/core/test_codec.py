@@ -29,7 +29,7 @@ from placet.core.codec import (
 from placet.core.values import Holder, Needs, Occurrence, Payload, Recovery, Undoing
 
 EVENTS: tuple[type, ...] = get_args(e.Event)
-PARTS: tuple[type, ...] = (s.Run, s.Call, s.Request, s.No)
+PARTS: tuple[type, ...] = (s.Run, s.Call, s.Request, s.No, s.Grant)
 
 instants = st.datetimes(timezones=st.just(UTC))
 durations = st.timedeltas(timedelta(0), timedelta(days=10_000))

@@ -24,11 +24,11 @@ from operator import attrgetter
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from placet.core.events import Event
-from placet.core.state import Call, No, Request, Run
+from placet.core.state import Call, Grant, No, Request, Run
 from placet.core.values import Occurrence, Payload
 
-Part = Run | Call | Request | No
-P = TypeVar("P", Run, Call, Request, No)
+Part = Run | Call | Request | No | Grant
+P = TypeVar("P", Run, Call, Request, No, Grant)
 
 #: What it means, for ever, that a field is not there; entries are added, never changed. A field
 #: of an older version that was written although it has this value is read all the same.
@@ -116,7 +116,7 @@ def decode_event(kind: str, text: str) -> Event:
 
 
 def decode(cls: type[P], text: str) -> P:
-    """Read a Run, Call, Request or No back; raises NewerValue or UnreadableValue."""
+    """Read a Run, Call, Request, No or Grant back; raises NewerValue or UnreadableValue."""
     part: P = _read(cls, text)
     return part
 

@@ -17,6 +17,7 @@ from placet.core.commands import Names
 from placet.core.evolve import pruned
 from placet.core.state import Call, No, Request, Run, Session, top_of
 from placet.core.values import Occurrence
+from placet.stores.sealing import Seal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,13 +25,16 @@ class Base:
     """The open part of a session, the hash of its last event, and when its runs are to be woken.
 
     `wakes` has the active runs, by id, in microseconds since 1970; `stored` says whether the
-    session is in the store yet.
+    session is in the store yet. `seal` is what its texts are sealed with, where it has a data key;
+    `keyed` says that its head has an HMAC.
     """
 
     state: Session
     head: str
     wakes: Mapping[str, int | None]
     stored: bool = True
+    seal: Seal | None = None
+    keyed: bool = False
 
 
 class Parts(Protocol):

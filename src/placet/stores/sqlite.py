@@ -25,6 +25,16 @@ from placet.core.records import EntryRow, NameKind
 from placet.core.state import Call, Request, Run, Session
 from placet.core.values import Occurrence
 from placet.stores.loading import load_named
+from placet.stores.sealing import KeyPort, Keys, key_missing
+from placet.stores.sqlite_keys import (
+    Texts,
+    cut_log,
+    heads_of,
+    kept_rows,
+    rotate,
+    standing_of,
+    take_under_key,
+)
 from placet.stores.sqlite_opening import (
     SQL,
     connect_reader,
@@ -34,9 +44,8 @@ from placet.stores.sqlite_opening import (
     read_meta,
 )
 from placet.stores.sqlite_rows import SqliteParts, load_base, micros_or_none
-from placet.stores.sqlite_texts import text_of
 from placet.stores.sqlite_writer import Writer, closed
-from placet.stores.store import Answer, NoticeRow, Recorded, RequestRow, RunRow
+from placet.stores.store import Answer, Head, NoticeRow, Recorded, RequestRow, RunRow, Standing
 
 T = TypeVar("T")
 
@@ -55,7 +64,8 @@ class SqliteStore:
     """State in one SQLite file; `Store` says what each verb does.
 
     `clock` gives aware instants; `busy_timeout` is how long to wait while another process writes.
-    Raises StoreTrouble where the file cannot be opened, made, or brought up to date.
+    With a `key` what is new is sealed, and heads are keyed (H4). Raises StoreTrouble where the file
+    cannot be opened, made, or brought up to date, or is under another key.
     """
 
     def __init__(
@@ -64,8 +74,10 @@ class SqliteStore:
         *,
         clock: Callable[[], datetime] = utc_now,
         busy_timeout: timedelta = timedelta(seconds=5),
+        key: KeyPort | None = None,
     ) -> None:
         self.path = Path(path)
+        self._keys = None if key is None else Keys(key)
         self._busy_timeout = busy_timeout
         self._idle: list[sqlite3.Connection] = []
         self._watching: sqlite3.Connection | None = None
@@ -74,7 +86,9 @@ class SqliteStore:
         with placet_errors(self.path):
             create_file(self.path)
             self._file = identity(self.path)
-            self._writer = Writer(self.path, clock=clock, busy_timeout=busy_timeout)
+            self._writer = Writer(
+                self.path, clock=clock, busy_timeout=busy_timeout, keys=self._keys
+            )
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -109,15 +123,15 @@ class SqliteStore:
         """Give a session as a command that names `names` would see it, stamped; None: no such."""
         with self._snapshot() as reading:
             stamp = max(self._writer.stamp(), read_meta(reading, "stamp") or 0)
-            base = load_base(reading, tenant, session, now=instant_of(stamp))
+            base = load_base(reading, tenant, session, now=instant_of(stamp), keys=self._keys)
             if base is None:
                 return None
             return load_named(base.state, names or Names(), SqliteParts(reading, tenant, session))
 
     def payload(self, tenant: str, session: str, ref: str) -> str:
-        """Give a text; raises NotFound."""
+        """Give a text; raises NotFound, with code `erased` where the session's texts were."""
         with self._lent() as reading:
-            return _text(reading, tenant, session, ref)
+            return _text(reading, tenant, session, ref, self._keys)
 
     def action(self, tenant: str, session: str, at: Occurrence) -> tuple[Call, str] | None:
         """Give a call, open or not, and the action's text; None: no such call. Raises NotFound."""
@@ -127,17 +141,22 @@ class SqliteStore:
             if row is None:
                 return None
             call = decode(Call, row[0])
-            return call, _text(reading, tenant, session, call.action_ref)
+            return call, _text(reading, tenant, session, call.action_ref, self._keys)
 
     def transcript(
         self, tenant: str, session: str, run: str, *, since: int = 0
     ) -> Sequence[EntryRow]:
         """Give a run's entries from step `since` on, by (step, index)."""
-        rows = self._rows("transcript", tenant, session, run, since)
-        with placet_errors(self.path):
+        with self._lent() as reading:
+            rows = reading.execute(SQL["transcript"], (tenant, session, run, since)).fetchall()
+            texts = Texts(reading, tenant, session, self._keys)
+            if not rows:
+                texts.check_there()
             return [
-                EntryRow(run=run, step=step, index=index, kind=kind, body=text_of(body))
-                for step, index, kind, body in rows
+                EntryRow(
+                    run=run, step=step, index=index, kind=kind, body=texts.read(ref.hex(), body)
+                )
+                for step, index, kind, ref, body in rows
             ]
 
     def step_named(
@@ -208,6 +227,16 @@ class SqliteStore:
         """Give the ids of the sessions."""
         return [id_ for (id_,) in self._rows("sessions", tenant)]
 
+    def heads(self) -> Sequence[Head]:
+        """Give the heads of all sessions, of all tenants, as of one instant, for the anchors."""
+        with self._lent() as reading:
+            return list(heads_of(reading))
+
+    def standing(self, tenant: str, session: str) -> Standing | None:
+        """Say how a session stands to the store's key; None: there is no such session."""
+        with self._snapshot() as reading:
+            return standing_of(reading, tenant, session, self._keys)
+
     def due(self, *, within: timedelta = timedelta(0), limit: int = 100) -> Sequence[RunRow]:
         """Give runs whose `wake_at` has come, or comes `within` that time, the earliest first."""
         with self._snapshot() as reading:
@@ -245,11 +274,12 @@ class SqliteStore:
             (journal,) = reading.execute("PRAGMA journal_mode").fetchone()
             version = read_meta(reading, "version")
             oldest = read_meta(reading, "oldest_reader")
+            under_key = bool(kept_rows(reading))
         if integrity != "ok":
             raise StoreTrouble(
                 "store_damaged",
                 f"The store is damaged: {integrity}",
-                hint="Keep the file, and restore it from a backup.",
+                hint="Keep the file, and bring a backup back, as the page on operating says.",
                 path=str(self.path),
             )
         return {
@@ -260,7 +290,42 @@ class SqliteStore:
             "journal": str(journal),
             "mode": f"{self.path.stat().st_mode & 0o777:04o}",
             "sqlite": sqlite3.sqlite_version,
+            "key": "none" if not under_key else "missing" if self._keys is None else "given",
         }
+
+    def purge(self) -> bool:
+        """Cut the log that SQLite keeps beside the file; False: somebody reads an older state."""
+        with placet_errors(self.path):
+            return cut_log(self.path, patience=self._busy_timeout)
+
+    # --- keys ---------------------------------------------------------------------------------
+
+    def rotate(self, port: KeyPort) -> int:
+        """Put the store under another key, and give how many sessions it has."""
+        keys, new, counted = self._given_keys(), Keys(port), [0]
+
+        def work(writing: sqlite3.Connection) -> None:
+            counted[0] = rotate(writing, keys, new)
+            self._writer.forget()
+
+        self._writer.do(work).result()
+        return counted[0]
+
+    def take_under_key(self, at: Head) -> int:
+        """Seal what is plain of a session and key its head, which must still be `at`."""
+        keys, counted = self._given_keys(), [0]
+
+        def work(writing: sqlite3.Connection) -> None:
+            counted[0] = take_under_key(writing, keys, at.tenant, at.session, at=at)
+            self._writer.forget()
+
+        self._writer.do(work).result()
+        return counted[0]
+
+    def _given_keys(self) -> Keys:
+        if self._keys is None:
+            raise key_missing()
+        return self._keys
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -335,12 +400,16 @@ def _scope(what: str, tenant: str, session: str | None) -> tuple[str, tuple[str,
     return f"session_{what}", (tenant, session)
 
 
-def _text(reading: sqlite3.Connection, tenant: str, session: str, ref: str) -> str:
+def _text(
+    reading: sqlite3.Connection, tenant: str, session: str, ref: str, keys: Keys | None
+) -> str:
     key = (tenant, session, bytes.fromhex(ref)) if _is_hex(ref) else None
     rows = reading.execute(SQL["payload"], key).fetchall() if key is not None else ()
+    texts = Texts(reading, tenant, session, keys)
     if not rows:
+        texts.check_there()
         raise NotFound("payload_not_found", "There is no such text.", ref=ref, session=session)
-    return text_of(rows[0][0])
+    return texts.read(bytes.fromhex(ref).hex(), rows[0][0])
 
 
 def _is_hex(ref: str) -> bool:

@@ -27,6 +27,9 @@ _STATEMENTS_KEPT = 256
 #: How many pages the log may hold before a commit carries them over into the database.
 _PAGES_BETWEEN_CHECKPOINTS = 1_000
 
+#: How much of a log that is written again is read at a time.
+_WRITTEN_AT_ONCE = 1 << 20
+
 #: Texts of a few kilobytes fill such pages better than those of SQLite's own 4 KB.
 PAGE_BYTES = 8_192
 
@@ -76,7 +79,8 @@ _TROUBLES: Mapping[int, tuple[str, str, str]] = {
     sqlite3.SQLITE_CORRUPT: (
         "store_damaged",
         "The store is damaged, or is no SQLite database.",
-        "Nothing was changed; keep the file, and restore it from a backup.",
+        "Nothing was changed. A disk that cannot be read looks the same, so see to that first; keep"
+        " the file, and only if it stays so bring a backup back, as the page on operating says.",
     ),
     sqlite3.SQLITE_CANTOPEN: (
         "store_unreachable",
@@ -85,8 +89,8 @@ _TROUBLES: Mapping[int, tuple[str, str, str]] = {
     ),
     sqlite3.SQLITE_IOERR: (
         "store_unreachable",
-        "The disk under the store answers with errors.",
-        "What was asked may not have happened; ask again once the disk answers.",
+        "The disk under the store answers with errors, or has no room left.",
+        "What was asked may have happened or not; ask again once the disk is well.",
     ),
 }
 
@@ -198,6 +202,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
     try:
         made.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_BETWEEN_CHECKPOINTS}")
         made.execute("PRAGMA synchronous = FULL")
+        made.execute("PRAGMA secure_delete = FAST")  # What a row was, no page keeps (H4).
     except BaseException:
         made.close()
         raise
@@ -218,6 +223,63 @@ def _connect(path: Path, mode: str, busy_timeout: timedelta) -> sqlite3.Connecti
         check_same_thread=False,
         cached_statements=_STATEMENTS_KEPT,
     )
+
+
+# --- what lasts -------------------------------------------------------------------------------
+
+
+def make_log_last(path: Path) -> None:
+    """Put what an unclean end has left in the log on the disk, before anything is built on it.
+
+    A process that died before its sync ended, or whose sync failed, leaves commits that are in the
+    system's cache alone. SQLite takes them for made, and a later sync may not write them: after one
+    that failed the system counts them as written. So the log is written again, each byte as it is,
+    and synced. SQLite reads the log anew only where nobody has the store open, and then this keeps
+    everybody out for as long as it takes; otherwise those who have it open know what was made.
+    Raises sqlite3.Error or OSError.
+    """
+    log = path.with_name(path.name + "-wal")
+    if not log.exists() or not log.stat().st_size:
+        return
+    alone = _connect(path, "rw", timedelta(0))
+    try:
+        alone.execute("PRAGMA locking_mode = EXCLUSIVE")
+        alone.execute("BEGIN IMMEDIATE")
+        _write_again(log)
+        alone.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        if primary_code(error) != sqlite3.SQLITE_BUSY:
+            raise
+    finally:
+        alone.close()  # This carries the log over into the database.
+
+
+def _write_again(log: Path) -> None:
+    if not log.exists():  # SQLite found that it belongs to no database, and removed it.
+        return
+    with log.open("r+b", buffering=0) as file:
+        while part := file.read(_WRITTEN_AT_ONCE):
+            file.seek(-len(part), os.SEEK_CUR)
+            file.write(part)
+        os.fsync(file.fileno())
+
+
+def make_names_last(path: Path) -> None:
+    """Put the names of the store's files on the disk; raises OSError.
+
+    SQLite does so too, and does not look at whether it failed.
+    """
+    try:
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:  # It may be entered and written to, and not read: nobody can sync it.
+        return
+    try:
+        os.fsync(directory)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # Some systems have no such thing.
+            raise
+    finally:
+        os.close(directory)
 
 
 # --- migrations -------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from placet.core.changing import changed
 from placet.core.codec import (
     chain_hash,
     decode,
@@ -24,9 +25,10 @@ from placet.core.codec import (
 from placet.core.errors import Conflict
 from placet.core.events import Event
 from placet.core.records import entries, notices, payloads, step_names
-from placet.core.state import Approved, Call, No, Request, Run, RunOver, Session
+from placet.core.state import Approved, Call, Grant, No, Request, Run, RunOver, Session
 from placet.core.work import wake_at
 from placet.stores.loading import Base, base_of, load_open
+from placet.stores.sealing import Keys, Seal, forged_head
 from placet.stores.sqlite_opening import SQL
 from placet.stores.sqlite_texts import storable
 
@@ -65,14 +67,33 @@ class SqliteParts:
 
 
 def load_base(
-    connection: sqlite3.Connection, tenant: str, session: str, *, now: datetime
+    connection: sqlite3.Connection,
+    tenant: str,
+    session: str,
+    *,
+    now: datetime,
+    keys: Keys | None,
+    to_write: bool = False,
 ) -> Base | None:
-    """Load what is open in a session; None: there is no such session."""
+    """Load what is open in a session; None: there is no such session.
+
+    What is loaded `to_write` on has a head that was written by who has the store's key. A session
+    that is sealed has no salt for who has not: such a state is for reading alone.
+    """
     key = (tenant, session)
     row = connection.execute(SQL["session"], key).fetchone()
     if row is None:
         return None
-    seq, salt, surfaces, head, ended = row
+    seq, salt, surfaces, head, ended, data_key, mac, erased = row
+    seal = None
+    if data_key is not None:
+        seal = keys.seal_of(*key, data_key) if keys is not None else None
+        salt = seal.open_salt(salt) if seal is not None else ""
+    is_ours = (
+        keys is None or mac is None or keys.is_mac(mac, tenant, session, seq=seq, head=head.hex())
+    )
+    if to_write and not is_ours:
+        raise forged_head(tenant, session)
     active = [
         (decode(Run, value), wake) for value, wake in connection.execute(SQL["active_runs"], key)
     ]
@@ -84,7 +105,13 @@ def load_base(
             now=now,
             seq=seq,
             ended=bool(ended),
+            erased=bool(erased),
             surfaces=json.loads(surfaces),
+            grants={
+                grant.id: grant
+                for (value,) in connection.execute(SQL["grants"], key)
+                for grant in (decode(Grant, value),)
+            },
         ),
         runs=[run for run, _ in active],
         calls=[decode(Call, value) for (value,) in connection.execute(SQL["open_calls"], key)],
@@ -94,7 +121,7 @@ def load_base(
         parts=SqliteParts(connection, tenant, session),
     )
     wakes = {run.id: wake for run, wake in active}
-    return Base(state=state, head=head.hex(), wakes=wakes)
+    return Base(state=state, head=head.hex(), wakes=wakes, seal=seal, keyed=mac is not None)
 
 
 def carried_out(
@@ -115,7 +142,10 @@ def carried_out(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a command brings about in a session, and the instant at which it does."""
+    """What a command brings about in a session, and the instant at which it does.
+
+    `seal` is what its texts are sealed with from here on, and `keys` what its head is keyed with.
+    """
 
     base: Base
     before: Session
@@ -123,19 +153,36 @@ class Change:
     events: tuple[Event, ...]
     stamp: int
     command_id: str
+    seal: Seal | None = None
+    keys: Keys | None = None
+
+    @property
+    def erases(self) -> bool:
+        """Say whether it destroys the session's texts."""
+        return self.after.erased and not self.before.erased
+
+    @property
+    def keyed(self) -> bool:
+        """Say whether the head has an HMAC: one that had none before is not vouched for now."""
+        return self.keys is not None and (self.base.keyed or not self.base.stored)
 
 
 def write(connection: sqlite3.Connection, change: Change) -> Base:
     """Write a change down, and give the session's next base. Raises Conflict(`run_exists`)."""
     key = (change.after.tenant, change.after.id)
     head = _write_events(connection, key, change)
-    _write_beside(connection, key, change.events)
+    _write_beside(connection, key, change)
     wakes = _write_runs(connection, key, change)
     _write_calls(connection, key, change.before, change.after)
     _write_requests(connection, key, change.before, change.after)
     _write_noes(connection, key, change.before, change.after)
+    _write_grants(connection, key, change.before, change.after)
     _write_session(connection, key, change, head)
-    return Base(state=base_of(change.after), head=head, wakes=wakes)
+    state, seal = base_of(change.after), change.seal
+    if change.erases:
+        _erase(connection, key)
+        state, seal = changed(state, salt=""), None
+    return Base(state=state, head=head, wakes=wakes, seal=seal, keyed=change.keyed)
 
 
 def _write_events(connection: sqlite3.Connection, key: tuple[str, str], change: Change) -> str:
@@ -153,11 +200,15 @@ def _write_events(connection: sqlite3.Connection, key: tuple[str, str], change: 
     return head
 
 
-def _write_beside(
-    connection: sqlite3.Connection, key: tuple[str, str], events: tuple[Event, ...]
-) -> None:
+def _write_beside(connection: sqlite3.Connection, key: tuple[str, str], change: Change) -> None:
     """Write the texts, transcript entries, names of steps and notices that events bring."""
-    texts = [(*key, bytes.fromhex(ref), storable(body)) for ref, body in payloads(events).items()]
+    events, seal = change.events, change.seal
+    texts: list[tuple[object, ...]] = []
+    for ref, body in payloads(events).items():
+        stored = storable(body)
+        texts.append(
+            (*key, bytes.fromhex(ref), stored if seal is None else seal.close(ref, stored))
+        )
     _many(connection, "put_payload", texts)
     for entry in entries(events):
         place = (entry.run, entry.step, entry.index)
@@ -265,16 +316,41 @@ def _write_noes(
             connection.execute(SQL["put_no"], (encode(no), *key, *place))
 
 
+def _write_grants(
+    connection: sqlite3.Connection, key: tuple[str, str], before: Session, after: Session
+) -> None:
+    if after.grants is before.grants:
+        return
+    for id_ in before.grants.keys() - after.grants.keys():
+        connection.execute(SQL["delete_grant"], (*key, id_))
+    for id_, grant in after.grants.items():
+        if before.grants.get(id_) is not grant:
+            connection.execute(SQL["put_grant"], (encode(grant), *key, id_))
+
+
 def _write_session(
     connection: sqlite3.Connection, key: tuple[str, str], change: Change, head: str
 ) -> None:
-    after, hash_ = change.after, bytes.fromhex(head)
+    after, hash_, seal, mac = change.after, bytes.fromhex(head), change.seal, None
     surfaces = json.dumps(dict(after.surfaces), separators=(",", ":"))
-    if change.base.stored:
-        connection.execute(SQL["update_session"], (after.seq, surfaces, hash_, after.ended, *key))
-    else:
-        row = (after.seq, surfaces, hash_, after.ended, after.salt, *key)
-        connection.execute(SQL["insert_session"], row)
+    if change.keys is not None and change.keyed:
+        mac = change.keys.mac(*key, seq=after.seq, head=head)
+    kept = (after.salt, None) if seal is None else (seal.close_salt(after.salt), seal.wrapped)
+    row = (after.seq, surfaces, hash_, after.ended, mac)
+    if not change.base.stored:
+        connection.execute(SQL["insert_session"], (*row, *kept, *key))
+        return
+    connection.execute(SQL["update_session"], (*row, *key))
+    if seal is not change.base.seal:
+        connection.execute(SQL["put_data_key"], (*kept, *key))
+
+
+def _erase(connection: sqlite3.Connection, key: tuple[str, str]) -> None:
+    """Destroy the texts of a session with their key and salt, in the file too (H4)."""
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute(SQL["erase_texts"], key)
+    connection.execute(SQL["erase_session"], key)
+    connection.execute("PRAGMA secure_delete = FAST")
 
 
 def _many(connection: sqlite3.Connection, query: str, rows: Sequence[tuple[object, ...]]) -> None:

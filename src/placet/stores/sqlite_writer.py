@@ -6,9 +6,13 @@ process writes), carries the commands out one after another, commits, and only t
 
 - A command that is refused, or that fails on its own account, has written nothing: `decide` is
   pure and comes before the first row, and rows stand behind a savepoint. The others go on.
-- A failure of SQLite fails every command of the transaction, and none of them happened. The
-  connection is then thrown away and opened anew with the next transaction, because after an error
-  of the disk nothing it remembers can be trusted. While that fails too, so does every command.
+- A failure of SQLite fails every command of the transaction, and none of them happened, unless the
+  disk failed as it was told to make them last: then they may yet be found in the log by whoever
+  opens the store next. The connection is thrown away and opened anew with the next transaction,
+  because after an error of the disk nothing it remembers can be trusted. While that fails too, so
+  does every command.
+- What an unclean end has left is put on the disk before anything is built on it, and so are the
+  names of the files, once for each connection, before its first commit.
 - The open part of recently used sessions is kept between commands. It is what the last commit
   left, and is good as long as nobody else has committed since, which `PRAGMA data_version` tells
   inside the transaction; and it is dropped whenever anything is rolled back.
@@ -41,11 +45,15 @@ from placet.core.decide import unfold
 from placet.core.errors import NotFound, StoreTrouble
 from placet.core.state import Session
 from placet.stores.loading import Base, load_named
+from placet.stores.sealing import Keys, key_missing
+from placet.stores.sqlite_keys import take_keys
 from placet.stores.sqlite_opening import (
     SQL,
     as_placet_error,
     connect_writer,
     identity,
+    make_log_last,
+    make_names_last,
     prepare,
     primary_code,
 )
@@ -88,14 +96,22 @@ class Writer:
     """Commands in, answers out. `last_stamp` is the last that was given, in microseconds."""
 
     def __init__(
-        self, path: Path, *, clock: Callable[[], datetime], busy_timeout: timedelta
+        self,
+        path: Path,
+        *,
+        clock: Callable[[], datetime],
+        busy_timeout: timedelta,
+        keys: Keys | None = None,
     ) -> None:
         """Open the store, and bring it up to date; raises StoreTrouble, sqlite3.Error, OSError."""
         self.last_stamp = 0
         self._path = path
         self._clock = clock
         self._busy_timeout = busy_timeout
+        self._keys = keys
+        self._key_rows: dict[str, bytes] = {}
         self._file = identity(path)
+        self._names_last = False
         self._connection: sqlite3.Connection | None = self._open()
         self._kept: dict[tuple[str, str], Base] = {}
         self._data_version = -1
@@ -218,7 +234,11 @@ class Writer:
         self.last_stamp = stamp = self.stamp()
         key = (asked.tenant, asked.session)
         now = instant_of(stamp)
-        base = self._kept.get(key) or load_base(connection, *key, now=now)
+        if self._keys is None and self._key_rows:
+            raise key_missing()
+        base = self._kept.get(key) or load_base(
+            connection, *key, now=now, keys=self._keys, to_write=True
+        )
         if base is None:
             base = _new_session(asked, now)
         parts = SqliteParts(connection, *key)
@@ -230,6 +250,9 @@ class Writer:
                 return Answer(events=events, state=before, repeated=True), False
         events, after = unfold(before, asked.command)
         if events:
+            seal = base.seal
+            if seal is None and self._keys is not None and not after.erased:
+                seal = self._keys.new_seal(*key)
             change = Change(
                 base=base,
                 before=before,
@@ -237,11 +260,18 @@ class Writer:
                 events=events,
                 stamp=stamp,
                 command_id=asked.command_id,
+                seal=seal,
+                keys=self._keys,
             )
             base = write(connection, change)
         if base.stored:
             self._keep(key, base)
         return Answer(events=events, state=after), bool(events)
+
+    def forget(self) -> None:
+        """Look at the store anew with the next command; for a change beside the sessions."""
+        self._kept.clear()
+        self._data_version = -1
 
     def _keep(self, key: tuple[str, str], base: Base) -> None:
         self._kept.pop(key, None)
@@ -255,9 +285,12 @@ class Writer:
         return self._patiently(self._open_at_once)
 
     def _open_at_once(self) -> sqlite3.Connection:
+        make_log_last(self._path)
+        self._names_last = False
         connection = connect_writer(self._path)
         try:
             prepare(connection, self._path)
+            self._key_rows = take_keys(connection, self._keys, known=None)
         except BaseException:
             connection.close()
             raise
@@ -275,11 +308,15 @@ class Writer:
         connection = self._connection
         if connection is None:
             connection = self._connection = self._open()
+        if not self._names_last:
+            make_names_last(self._path)
+            self._names_last = True
         self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version != self._data_version:
             self._data_version = version
             self._kept.clear()
+            self._key_rows = take_keys(connection, self._keys, known=self._key_rows)
             row = connection.execute(SQL["stamp"]).fetchone()
             self.last_stamp = max(self.last_stamp, 0 if row is None else row[0])
         return connection

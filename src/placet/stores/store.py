@@ -13,22 +13,25 @@ is the answer; a failed commit fails every command in it, and then none of them 
 - What a store cannot read (an event or a part written by a newer version) is a `StoreTrouble` with
   code `newer_value` for that session alone (D7).
 - Reads see what was committed before they began, and never wait for a writer.
+- A `SessionEnded` that erases destroys the session's texts, and what they were sealed with, in the
+  same transaction (H4). Its log, and the rows that follow from it, stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from placet.core.commands import Command, Names
 from placet.core.events import Event
 from placet.core.records import EntryRow, NameKind, NoticeKind
 from placet.core.state import Call, Request, Run, Session
 from placet.core.values import Occurrence
+from placet.stores.sealing import KeyPort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,29 @@ class NoticeRow:
     kind: NoticeKind
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """A session's last event: its seq, and the hash that all events before it lead to."""
+
+    tenant: str
+    session: str
+    seq: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a session stands to the key of its store (H4).
+
+    Its texts are plain, sealed, or erased. Its head is `keyed` with the store's key; `forged`, by
+    who does not have it; `unkeyed`, though the store is under a key; `unchecked`, because no key
+    was given; or `plain`, because there is none.
+    """
+
+    texts: Literal["plain", "sealed", "erased"]
+    head: Literal["keyed", "forged", "unkeyed", "unchecked", "plain"]
+
+
 class Store(Protocol):
     """The domain's verbs. All are synchronous, and safe to call from several threads."""
 
@@ -103,7 +129,7 @@ class Store(Protocol):
         ...
 
     def payload(self, tenant: str, session: str, ref: str) -> str:
-        """Give a text; raises NotFound."""
+        """Give a text; raises NotFound, with code `erased` where the session's texts were."""
         ...
 
     def action(self, tenant: str, session: str, at: Occurrence) -> tuple[Call, str] | None:
@@ -154,6 +180,14 @@ class Store(Protocol):
         """Give seq and hash of a session's last event, as its own row says; None: no such."""
         ...
 
+    def heads(self) -> Iterable[Head]:
+        """Give the heads of all sessions, of all tenants, as of one instant, for the anchors."""
+        ...
+
+    def standing(self, tenant: str, session: str) -> Standing | None:
+        """Say how a session stands to the store's key; None: there is no such session."""
+        ...
+
     def due(self, *, within: timedelta = timedelta(0), limit: int = 100) -> Sequence[RunRow]:
         """Give runs whose `wake_at` has come, or comes `within` that time, the earliest first."""
         ...
@@ -178,6 +212,32 @@ class Store(Protocol):
         """Say how the store is, for `doctor`: version, integrity, mode. Raises StoreTrouble."""
         ...
 
+    def purge(self) -> bool:
+        """Leave nothing of what was erased in what the store keeps beside its state.
+
+        False: somebody still reads an older state, and it is to be asked again.
+        """
+        ...
+
     def close(self) -> None:
         """Finish what was asked, and let go. Later calls raise StoreTrouble(`store_closed`)."""
+        ...
+
+
+class KeyedStore(Store, Protocol):
+    """A store that can be put under a key (H4). Both verbs need that it is opened with one."""
+
+    def rotate(self, port: KeyPort) -> int:
+        """Put the store under another key, and give how many sessions it has.
+
+        No text is touched, and nothing is changed where it fails. Every process with the former
+        key is refused from here on, this store too. Raises StoreTrouble.
+        """
+        ...
+
+    def take_under_key(self, at: Head) -> int:
+        """Seal what is plain of a session and key its head, which must still be `at`.
+
+        Gives how many texts were sealed. Raises StoreTrouble, and NotFound.
+        """
         ...

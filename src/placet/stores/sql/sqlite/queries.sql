@@ -1,6 +1,7 @@
 -- name: session
 -- One session's own row.
-SELECT seq, salt, surfaces, head, ended FROM sessions WHERE tenant = ? AND id = ?;
+SELECT seq, salt, surfaces, head, ended, data_key, mac, erased FROM sessions
+WHERE tenant = ? AND id = ?;
 
 -- name: active_runs
 -- What has not ended in a session.
@@ -48,11 +49,29 @@ WHERE tenant = ? AND session = ? AND seq BETWEEN ? AND ? ORDER BY seq;
 
 -- name: insert_session
 -- A new session.
-INSERT INTO sessions (seq, surfaces, head, ended, salt, tenant, id) VALUES (?, ?, ?, ?, ?, ?, ?);
+INSERT INTO sessions (seq, surfaces, head, ended, mac, salt, data_key, tenant, id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_session
 -- What every event changes in a session.
-UPDATE sessions SET seq = ?, surfaces = ?, head = ?, ended = ? WHERE tenant = ? AND id = ?;
+UPDATE sessions SET seq = ?, surfaces = ?, head = ?, ended = ?, mac = ?
+WHERE tenant = ? AND id = ?;
+
+-- name: put_data_key
+-- A session's data key and salt: sealed for the first time, or under another key of the store.
+UPDATE sessions SET salt = ?, data_key = ? WHERE tenant = ? AND id = ?;
+
+-- name: put_mac
+-- The HMAC of a head, where no event brings it.
+UPDATE sessions SET mac = ? WHERE tenant = ? AND id = ?;
+
+-- name: erase_session
+-- A session whose texts are no more: its key and its salt go with them.
+UPDATE sessions SET salt = '', data_key = NULL, erased = 1 WHERE tenant = ? AND id = ?;
+
+-- name: erase_texts
+-- The texts of a session.
+DELETE FROM payloads WHERE tenant = ? AND session = ?;
 
 -- name: insert_event
 -- One event at the end of the log.
@@ -150,9 +169,17 @@ ON CONFLICT DO UPDATE SET value = excluded.value;
 -- A text.
 SELECT body FROM payloads WHERE tenant = ? AND session = ? AND ref = ?;
 
+-- name: texts
+-- All texts of a session.
+SELECT ref, body FROM payloads WHERE tenant = ? AND session = ?;
+
+-- name: put_body
+-- A text in another form: sealed, where it was plain.
+UPDATE payloads SET body = ? WHERE tenant = ? AND session = ? AND ref = ?;
+
 -- name: transcript
 -- A run's transcript from a step on, with its texts.
-SELECT t.step, t.place, t.kind, p.body FROM transcript AS t
+SELECT t.step, t.place, t.kind, t.ref, p.body FROM transcript AS t
 JOIN payloads AS p ON p.tenant = t.tenant AND p.session = t.session AND p.ref = t.ref
 WHERE t.tenant = ? AND t.session = ? AND t.run = ? AND t.step >= ? ORDER BY t.step, t.place;
 
@@ -213,6 +240,10 @@ WHERE tenant = ? AND session = ? AND active = 1 ORDER BY rowid DESC;
 -- The sessions of a tenant.
 SELECT id FROM sessions WHERE tenant = ? ORDER BY id;
 
+-- name: heads
+-- The heads of all sessions, of all tenants.
+SELECT tenant, id, seq, head, data_key, mac FROM sessions ORDER BY tenant, id;
+
 -- name: due
 -- Runs, of all tenants, that are to be looked at.
 SELECT tenant, session, value, wake_at FROM runs WHERE wake_at <= ?
@@ -230,6 +261,18 @@ SELECT count(*), total(name = 'meta') FROM sqlite_schema WHERE type = 'table';
 -- What a database says of itself.
 CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
+-- name: keys
+-- What the store keeps of the key that it is under.
+SELECT name, value FROM keys;
+
+-- name: put_key
+-- One thing of the key that the store is under, new or changed.
+INSERT INTO keys (name, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value;
+
+-- name: drop_keys
+-- Nothing of another key is left.
+DELETE FROM keys;
+
 -- name: meta
 -- One thing that a database says of itself.
 SELECT value FROM meta WHERE name = ?;
@@ -237,3 +280,15 @@ SELECT value FROM meta WHERE name = ?;
 -- name: put_meta
 -- One thing that a database says of itself, new or changed.
 INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value;
+
+-- name: grants
+-- The standing grants of a session.
+SELECT value FROM grants WHERE tenant = ? AND session = ?;
+
+-- name: put_grant
+-- A grant that was given, or counted on.
+INSERT OR REPLACE INTO grants (value, tenant, session, id) VALUES (?, ?, ?, ?);
+
+-- name: delete_grant
+-- A grant that has ended.
+DELETE FROM grants WHERE tenant = ? AND session = ? AND id = ?;

@@ -290,6 +290,7 @@ GUIDES = {
     "docs/how-to/use-built-in-tools.md": ["workspace_tools"],
     "docs/how-to/pay-once.md": ["payments"],
     "docs/how-to/write-a-tool.md": ["payment_tools", "trip"],
+    "docs/reference/shell-rules.md": ["shell_rules"],
 }
 
 

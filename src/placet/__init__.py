@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from placet.agent.models.anthropic import AnthropicModel
     from placet.agent.models.openai import OpenAIModel
     from placet.agent.models.scripted import ScriptedModel
-    from placet.agent.tools import IdempotencyKey, Tool, tool
+    from placet.agent.tools import IdempotencyKey, Money, Tool, tool
     from placet.agent.watching import RunEvent, TextArrives, Watcher, WorkBegins
     from placet.client import NoApproverWarning, Placet
     from placet.core.card import Card
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         StoreTrouble,
         Trouble,
     )
-    from placet.core.values import Mode
+    from placet.core.values import GrantTerms, Mode
     from placet.guarding import EditedWarning, Guarded
     from placet.results import DecisionResult, RunResult
     from placet.runtime.declarations import Happened, NotDone, NotHappened, Unsure
@@ -55,7 +55,7 @@ _HOMES = {
     "placet.agent.models.anthropic": ("AnthropicModel",),
     "placet.agent.models.openai": ("OpenAIModel",),
     "placet.agent.models.scripted": ("ScriptedModel",),
-    "placet.agent.tools": ("IdempotencyKey", "Tool", "tool"),
+    "placet.agent.tools": ("IdempotencyKey", "Money", "Tool", "tool"),
     "placet.agent.watching": ("RunEvent", "TextArrives", "Watcher", "WorkBegins"),
     "placet.client": ("NoApproverWarning", "Placet"),
     "placet.core.card": ("Card",),
@@ -78,7 +78,7 @@ _HOMES = {
         "StoreTrouble",
         "Trouble",
     ),
-    "placet.core.values": ("Mode",),
+    "placet.core.values": ("GrantTerms", "Mode"),
     "placet.guarding": ("EditedWarning", "Guarded"),
     "placet.results": ("DecisionResult", "RunResult"),
     "placet.runtime.declarations": ("Happened", "NotDone", "NotHappened", "Unsure"),
@@ -96,6 +96,7 @@ __all__ = [
     "Conflict",
     "DecisionResult",
     "EditedWarning",
+    "GrantTerms",
     "Guarded",
     "Happened",
     "IdempotencyKey",
@@ -106,6 +107,7 @@ __all__ = [
     "Mistake",
     "Mode",
     "ModelTrouble",
+    "Money",
     "NoApproverWarning",
     "NotDone",
     "NotFound",

@@ -8,34 +8,31 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
-from typing import Any, Literal, Self, TypeVar, Unpack, get_args
+from typing import Literal, Self, TypeVar, Unpack, get_args
 
 from placet.agent.agent import Agent
 from placet.agent.tools import ToolOptions
 from placet.agent.watching import Watcher, Watching
 from placet.core import commands as c
 from placet.core import wording
-from placet.core.card import Card
 from placet.core.errors import InvalidDeclaration, InvalidInput
 from placet.core.spoken import refuse_command
 from placet.core.state import RunOver
 from placet.core.values import Mode
+from placet.deciding import Deciding
 from placet.driving import Driving, root_of
 from placet.guarding import Guarded, Terms
 from placet.opening import open_store
-from placet.people import Decider, People
+from placet.people import People
 from placet.portal import blocking
 from placet.results import (
     LISTED,
     MAIN_SESSION,
     Decision,
-    DecisionResult,
     Listed,
     RunResult,
-    decided,
-    inbox_of,
     runs_of,
     stands,
 )
@@ -45,7 +42,7 @@ from placet.runtime.engine import Engine, new_id
 from placet.runtime.hosting import Hosting
 from placet.runtime.worker import Report, Worker
 from placet.settings import Settings, current_account
-from placet.stores.store import RequestRow, RunRow, Store
+from placet.stores.store import RunRow, Store
 
 R = TypeVar("R")
 
@@ -54,16 +51,13 @@ class NoApproverWarning(UserWarning):
     """An agent's tools may ask, and nobody may decide: whatever asks is answered `no_approver`."""
 
 
-class Placet:
+class Placet(Deciding):
     """The runtime over one store, for one tenant.
 
     `agents` are those that this process can drive; `approvers` the people who may decide (by
     default the account that runs the process; `()` means nobody, and then whatever must ask does
     not run).
     """
-
-    engine: Engine
-    people: People
 
     def __init__(
         self,
@@ -349,114 +343,6 @@ class Placet:
 
         return guarded
 
-    # --- people -------------------------------------------------------------------------------
-
-    async def decide(
-        self,
-        request_id: str,
-        decision: Decision,
-        *,
-        by: str,
-        reason: str = "",
-        arguments: Mapping[str, Any] | None = None,
-        digest: str | None = None,
-        session: str | None = None,
-        via: str = "api",
-        command_id: str = "",
-    ) -> DecisionResult:
-        """Approve, reject (with a reason) or edit (with new arguments) an approval request.
-
-        `by` is the person; the caller answers for having made sure who it is. `digest` and
-        `session`, where given, must be the request's (G3, G11). The same `command_id` again is the
-        same answer. Only the exact words decide (H5). Raises InvalidInput, NotPermitted, Conflict
-        where another decision stands, Closed where it is too late; and so of the others below.
-        """
-        who = Decider(name=by, via=via, session=session, digest=digest, command_id=command_id)
-        match decision:
-            case "approve":
-                found = await self.people.approve(request_id, by=who)
-            case "reject":
-                found = await self.people.reject(request_id, by=who, reason=reason)
-            case "edit":
-                if arguments is None:
-                    raise InvalidInput("no_arguments", "An edit needs the new arguments.")
-                found = await self.people.edit(request_id, by=who, arguments=arguments)
-            case _:
-                raise InvalidInput(
-                    "not_a_decision",
-                    f"{decision!r} is no decision.",
-                    hint="Say exactly approve, reject or edit.",
-                    request_id=request_id,
-                )
-        return decided(found)
-
-    async def answer(
-        self,
-        request_id: str,
-        text: str,
-        *,
-        by: str,
-        digest: str | None = None,
-        session: str | None = None,
-        via: str = "api",
-        command_id: str = "",
-    ) -> DecisionResult:
-        """Answer a question of a run; the text must be what the question wants.
-
-        Who the run acts for may answer, and the approvers. Where the text does not fit
-        (InvalidInput) the question still waits.
-        """
-        who = Decider(name=by, via=via, session=session, digest=digest, command_id=command_id)
-        return decided(await self.people.answer(request_id, by=who, text=text))
-
-    async def settle(
-        self,
-        request_id: str,
-        *,
-        by: str,
-        happened: bool | None,
-        detail: str = "",
-        digest: str | None = None,
-        session: str | None = None,
-        via: str = "api",
-        command_id: str = "",
-    ) -> DecisionResult:
-        """Say what became of an attempt whose outcome is unknown (D4).
-
-        `happened` True needs the result as `detail`; False lets the model propose it again; None
-        gives up on finding out.
-        """
-        who = Decider(name=by, via=via, session=session, digest=digest, command_id=command_id)
-        return decided(
-            await self.people.settle(request_id, by=who, happened=happened, detail=detail)
-        )
-
-    async def withdraw(
-        self,
-        request_id: str,
-        *,
-        by: str,
-        digest: str | None = None,
-        session: str | None = None,
-        via: str = "api",
-        command_id: str = "",
-    ) -> DecisionResult:
-        """Take one's approval back before it is spent."""
-        who = Decider(name=by, via=via, session=session, digest=digest, command_id=command_id)
-        return decided(await self.people.withdraw(request_id, by=who))
-
-    async def inbox(self, *, session: str | None = None, limit: int = LISTED) -> Listed[RequestRow]:
-        """Give the requests that wait for people, those with the nearest deadline first.
-
-        There are `limit` at most; `more` of the answer says that more wait.
-        """
-        return await self.engine.read(inbox_of, self.engine, session=session, limit=limit)
-
-    async def show(self, request_id: str, *, session: str | None = None) -> Card:
-        """Give the card of a request; one of another session than is named is not found (G11)."""
-        row = await self.engine.find_request(request_id, session=session)
-        return await self.people.card(row)
-
     async def resume_approval(
         self,
         approval_id: str,
@@ -491,10 +377,4 @@ class Placet:
     cancel_sync = blocking(cancel)
     end_session_sync = blocking(end_session)
     runs_sync = blocking(runs)
-    decide_sync = blocking(decide)
-    answer_sync = blocking(answer)
-    settle_sync = blocking(settle)
-    withdraw_sync = blocking(withdraw)
-    inbox_sync = blocking(inbox)
-    show_sync = blocking(show)
     resume_approval_sync = blocking(resume_approval)

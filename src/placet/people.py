@@ -20,7 +20,7 @@ from placet.core.errors import Conflict, InvalidInput
 from placet.core.questions import Question, checked, question_of
 from placet.core.spoken import refuse_command
 from placet.core.state import CallOver, Request, Session
-from placet.core.values import CallCode, Principal, draft_from
+from placet.core.values import CallCode, GrantTerms, Principal, draft_from
 from placet.runtime.authority import Authority, refuse_inside_tool, refuse_to_decide
 from placet.runtime.engine import Engine
 from placet.stores.store import RequestRow, RunRow
@@ -85,17 +85,32 @@ class People:
 
     # --- decisions ----------------------------------------------------------------------------
 
-    async def approve(self, request_id: str, *, by: Decider) -> Decided:
-        """Count a person's yes."""
+    async def approve(
+        self, request_id: str, *, by: Decider, grant: GrantTerms | None = None
+    ) -> Decided:
+        """Count a person's yes, and with it permit calls to come, where terms are given (G12)."""
         row = await self._find(request_id, by)
+        action = ""
+        if grant is not None:
+            action = await self.engine.payload(row.session, row.request.action_ref)
         command = c.Approve(
             request=request_id,
             by=by.principal,
             eligible=self._authority.eligible(row.request),
             digest=by.digest,
             via=by.via,
+            grant=grant,
+            action=action,
         )
         return await self._execute(row, command, by)
+
+    async def revoke(self, grant_id: str, *, session: str, by: Decider) -> None:
+        """Take a standing grant back; raises NotFound where it has ended."""
+        refuse_to_decide()
+        revoke = c.Revoke(
+            grant=grant_id, by=by.principal, eligible=self._authority.eligible(), via=by.via
+        )
+        await self.engine.execute(session, revoke)
 
     async def reject(self, request_id: str, *, by: Decider, reason: str) -> Decided:
         """Take a person's no, for a reason; raises InvalidInput where there is none (G6)."""
@@ -145,7 +160,13 @@ class People:
     async def settle(
         self, request_id: str, *, by: Decider, happened: bool | None, detail: str
     ) -> Decided:
-        """Take a person's word on an unknown outcome."""
+        """Take a person's word on an unknown outcome; raises InvalidInput where it is none."""
+        if happened and not detail.strip():
+            raise InvalidInput(
+                "no_result",
+                "Say what the result was: the model is told it.",
+                request_id=request_id,
+            )
         row = await self._find(request_id, by)
         command = c.Settle(
             request=request_id,

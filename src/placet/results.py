@@ -8,9 +8,9 @@ from typing import Literal, TypeVar
 
 from placet.core.card import RequestStatus, status_of
 from placet.core.errors import InvalidInput
-from placet.core.state import RunOver, Session, Superseded
+from placet.core.state import Open, RunOver, Session, Superseded
 from placet.core.values import CallCode, StopReason
-from placet.core.work import Wait, next_work
+from placet.core.work import Wait, Work, next_work
 from placet.people import Decided
 from placet.runtime.engine import Engine
 from placet.stores.store import RequestRow, RunRow
@@ -66,7 +66,8 @@ class RunResult:
     """Where a run stands: over, or `approval_required` with the requests that wait.
 
     `stop` is None while the run can go on at once, or later by itself. `waiting` has the requests
-    of the runs under it, too.
+    of the runs under it, too, and else those of other runs that hold it (G8): a settlement may
+    outlive its run.
     """
 
     run_id: str
@@ -116,12 +117,21 @@ def stands(state: Session, run_id: str, *, answer: str | None = None) -> RunResu
     run = state.runs[run_id]
     if isinstance(run.state, RunOver):
         return RunResult(run_id=run_id, session=state.id, stop=run.state.stop, answer=answer)
-    work = next_work(state, run_id)
-    waiting = work.requests if isinstance(work, Wait) else ()
+    waiting = asked_of_people(state, next_work(state, run_id))
     return RunResult(
         run_id=run_id,
         session=state.id,
         stop="approval_required" if waiting else None,
         answer=None,
         waiting=waiting,
+    )
+
+
+def asked_of_people(state: Session, work: Work) -> tuple[str, ...]:
+    """Name the requests that people must act on before a run goes on: its own, or what holds it."""
+    if not isinstance(work, Wait):
+        return ()
+    held_by = dict.fromkeys(held for held in work.held_by if held in state.requests)
+    return work.requests or tuple(
+        held for held in held_by if isinstance(state.requests[held].state, Open)
     )

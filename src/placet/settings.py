@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from placet.core.card_words import LANGUAGES, Language
 from placet.core.errors import InvalidSetting
 
 #: The file that settings are read from, in the working directory, where PLACET_CONFIG names none.
@@ -33,7 +34,10 @@ OTHER_VARIABLES = frozenset(
 )
 
 _SHA256_CHARACTERS = 64
-_TEXTS = ("store", "tenant", "app")
+_TEXTS = ("store", "tenant", "app", "language")
+
+#: The variable of each setting that is a text.
+_VARIABLES = {**{name: f"PLACET_{name.upper()}" for name in _TEXTS}, "language": "PLACET_LANG"}
 
 
 def current_account() -> str:
@@ -51,6 +55,7 @@ class Settings:
     store: str = DEFAULT_STORE
     tenant: str = "main"
     app: str = ""
+    language: Language = "en"
     approvers: tuple[str, ...] = field(default_factory=lambda: (current_account(),))
     approver_tokens: Mapping[str, str] = field(default_factory=dict)
 
@@ -67,7 +72,7 @@ class Settings:
             raise InvalidSetting("setting_invalid", f"PLACET_CONFIG: there is no file {named}.")
         _refuse_unknown(env)
         for name in _TEXTS:
-            if (value := env.get(f"PLACET_{name.upper()}")) is not None:
+            if (value := env.get(_VARIABLES[name])) is not None:
                 found[name] = value
         if (people := env.get("PLACET_APPROVERS")) is not None:
             found["approvers"] = [name.strip() for name in people.split(",") if name.strip()]
@@ -75,7 +80,7 @@ class Settings:
 
 
 def _refuse_unknown(env: Mapping[str, str]) -> None:
-    known = {*OTHER_VARIABLES, *(f"PLACET_{name.upper()}" for name in _TEXTS)}
+    known = {*OTHER_VARIABLES, *_VARIABLES.values()}
     for name in sorted(env):
         if name.startswith("PLACET_") and name not in known:
             raise InvalidSetting(
@@ -116,7 +121,16 @@ def _checked(found: Mapping[str, Any]) -> Settings:
             hint = "`placet token` makes a token, and the line for it."
             raise _invalid(f"approver_tokens.{name}", kind, hint=hint)
     texts = {name: found[name] for name in _TEXTS if name in found}
+    texts["language"] = language_of(texts.get("language", LANGUAGES[0]))
     return Settings(**texts, approvers=tuple(approvers), approver_tokens=tokens)
+
+
+def language_of(name: str) -> Language:
+    """Give the language of cards of that name; raises InvalidSetting."""
+    for language in LANGUAGES:
+        if name == language:
+            return language
+    raise _invalid("language", f"one of {', '.join(LANGUAGES)}")
 
 
 def _is_sha256(text: str) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from placet.cards import masking_of
+from placet.cli.cards import laid_out
 from placet.cli.editing import arguments_text, assignment, stored_arguments
 from placet.cli.identity import Identity
 from placet.cli.looking import card_text
@@ -19,6 +21,7 @@ from placet.cli.standing import about
 from placet.core.card import Card
 from placet.core.display import visible
 from placet.core.errors import Conflict, InvalidInput, NotPermitted
+from placet.core.masking import Masking
 from placet.core.state import Open, Request
 from placet.core.values import RequestKind
 from placet.people import Decided, Decider, People
@@ -108,7 +111,7 @@ class Requests:
         row, card, more = asyncio.run(self._look(request))
         cause = self._cause(row)
         here = more if cause else {**more, "answers": []}
-        tell(f"\n{HEADING}\n{card_text(row, card, here)}")
+        tell(f"\n{HEADING}\n{card_text(laid_out(card, to_stderr=True), here)}")
         if row.request.kind == "settlement":
             tell("Nobody knows whether it happened: find out, and say so with one of these.")
         elif cause:
@@ -190,15 +193,19 @@ class Requests:
         while more := self._further("NAME=JSON, or nothing more? "):
             changes.append(more)
         changed = dict(map(assignment, changes))
-        arguments = asyncio.run(self._edited(shown.request, changed))
-        tell(arguments_text("new arguments", arguments))
+        arguments, masking = asyncio.run(self._edited(shown.request, changed))
+        tell(arguments_text("new arguments", arguments, masking))
         if self._further("type edit to make it so, or anything else? ", fresh=True) != "edit":
             raise InvalidInput("not_confirmed", "Nothing was decided: that was not 'edit'.")
         self._decided(shown.request, self._people.edit(shown.request, by=by, arguments=arguments))
 
-    async def _edited(self, request: str, changed: dict[str, Any]) -> dict[str, Any]:
+    async def _edited(
+        self, request: str, changed: dict[str, Any]
+    ) -> tuple[dict[str, Any], Masking]:
         row = await self._found(request)
-        return {**await stored_arguments(self._people.engine, row), **changed}
+        engine, language = self._people.engine, self._people.language
+        masking = await masking_of(engine, row, language=language)
+        return {**await stored_arguments(engine, row), **changed}, masking
 
     def _decider(self, digest: str | None) -> Decider:
         if isinstance(self._who, NotPermitted):

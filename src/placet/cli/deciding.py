@@ -8,15 +8,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 
+from placet.cli.cards import laid_out
+from placet.cli.granting import granting, in_words, terms_of
 from placet.cli.identity import Identity, confirmed, who_decides
 from placet.cli.office import card_document, office, record_of
 from placet.cli.output import Given, shared
 from placet.cli.standing import last_line
-from placet.core.card import Card, render_text, status_of
+from placet.core.card import Card, status_of
+from placet.core.card_parts import argument_rows
+from placet.core.card_surfaces import plain_rows
 from placet.core.display import visible
 from placet.core.state import Open, Superseded
 from placet.people import Decided, People
@@ -46,6 +50,7 @@ def asked(command: F) -> F:
 @click.argument("request")
 @identified
 @asked
+@granting
 @click.pass_obj
 def approve_command(
     given: Given,
@@ -54,22 +59,32 @@ def approve_command(
     session: str | None,
     digest: str | None,
     yes: bool,
+    always: Literal["run", "session"] | None,
+    same: str,
+    any_: str,
+    lasts: str,
+    uses: int,
+    children: bool,
 ) -> None:
     """Approve exactly the action that a request stands for.
 
     At a terminal the card is shown, and only the exact word approves, unless --digest quotes the
-    action or --yes is given.
+    action or --yes is given. --always permits calls to come, too: --same and --any must name all
+    of their arguments.
     """
+    terms = terms_of(always, same, any_, lasts, uses, children=children)
     settings = given.settings()
     who = who_decides(settings, token_file)
 
     async def decide(people: People, bound: str | None) -> tuple[dict[str, Any], str]:
-        found = await people.approve(request, by=who.decider(session=session, digest=bound))
+        by = who.decider(session=session, digest=bound)
+        found = await people.approve(request, by=by, grant=terms)
         return await decision_of(people, found, who, f"approved by {who.name}")
 
     with office(settings) as people:
         word = "approve" if who.via == "terminal" and not yes else ""
-        bound = bound_digest(people, who, request, session, digest, word=word)
+        more = "" if terms is None else in_words(terms)
+        bound = bound_digest(people, who, request, session, digest, word=word, more=more)
         given.show(*asyncio.run(decide(people, bound)))
 
 
@@ -154,7 +169,8 @@ def bound_digest(
     if row.request.kind != "approval" and word in ("approve", "edit"):
         return card.digest  # Refused at once, with what to do: nothing is typed in vain.
     people.check_authority(row, by=who.name)
-    confirmed(word, "\n".join(part for part in (render_text(card), more) if part))
+    shown = laid_out(card, to_stderr=True)
+    confirmed(word, "\n".join(part for part in (shown, more) if part))
     return card.digest
 
 
@@ -178,9 +194,10 @@ async def decision_of(
         document["successor_status"] = status_of(shown.request)
         lines.append(f"  new version  {shown.request.id}  ({status_of(shown.request)})")
     card = await people.card(shown)
-    document |= {"by": who.name, "via": who.via, "card": card_document(shown, card)}
+    document |= {"by": who.name, "via": who.via, "card": card_document(card)}
     lines.append(f"  tool         {card.tool}")
-    lines += [f"    {name} = {value}" for name, value in card.arguments]
+    if card.fields:
+        lines.append(plain_rows(argument_rows(card.language, card.fields)))
     if isinstance(shown.request.state, Open) and shown.request.kind == "approval":
         lines.append(f"  votes        {len(card.votes)} of {card.quorum}")
     lines.append(f"  digest       {card.digest}")

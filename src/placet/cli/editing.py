@@ -10,13 +10,17 @@ from typing import Any
 
 import click
 
+from placet.cards import masking_of
 from placet.cli.apps import app_option, opened
 from placet.cli.deciding import asked, bound_digest, decision_of, identified
 from placet.cli.identity import who_decides
 from placet.cli.output import Given
 from placet.core.canonical import Unreadable, parse_arguments
-from placet.core.display import masked, visible
+from placet.core.card import fields_of
+from placet.core.card_parts import argument_rows
+from placet.core.card_surfaces import plain_rows
 from placet.core.errors import InvalidInput
+from placet.core.masking import Masking
 from placet.people import People
 from placet.runtime.engine import Engine
 from placet.stores.store import RequestRow
@@ -51,11 +55,12 @@ def edit_command(
     settings = given.settings()
     who = who_decides(settings, token_file)
 
-    async def changed_arguments(engine: Engine) -> Mapping[str, Any]:
-        row = await engine.find_request(request, session=session)
-        if arguments is not None:
-            return values
-        return {**await stored_arguments(engine, row), **values}
+    async def changed_arguments(people: People) -> tuple[Mapping[str, Any], str]:
+        row = await people.engine.find_request(request, session=session)
+        stored = {} if arguments is not None else await stored_arguments(people.engine, row)
+        new = {**stored, **values}
+        masking = await masking_of(people.engine, row, language=people.language)
+        return new, arguments_text("new arguments", new, masking)
 
     async def decide(
         people: People, new: Mapping[str, Any], bound: str | None
@@ -66,8 +71,7 @@ def edit_command(
 
     with opened(settings, app) as placet:
         people = placet.people
-        new = asyncio.run(changed_arguments(people.engine))
-        more = arguments_text("new arguments", new)
+        new, more = asyncio.run(changed_arguments(people))
         word = "edit" if who.via == "terminal" and not yes else ""
         bound = bound_digest(people, who, request, session, digest, word=word, more=more)
         given.show(*asyncio.run(decide(people, new, bound)))
@@ -116,12 +120,7 @@ def _object(text: str) -> Mapping[str, Any]:
         ) from error
 
 
-def arguments_text(title: str, arguments: Mapping[str, Any]) -> str:
-    """Lay arguments out as a card does, one a line, under a title."""
-    shown = masked(dict(arguments))
-    assert isinstance(shown, dict), "a masked object is an object"
-    lines = [
-        f"    {visible(name)} = {visible(json.dumps(value, ensure_ascii=False))}"
-        for name, value in shown.items()
-    ]
-    return "\n".join([f"  {title}", *lines])
+def arguments_text(title: str, arguments: Mapping[str, Any], masking: Masking) -> str:
+    """Lay arguments out as the card of their request does, under a title."""
+    rows = argument_rows(masking.language, fields_of(masking, arguments))
+    return f"  {title}\n{plain_rows(rows)}"

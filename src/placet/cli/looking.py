@@ -8,12 +8,11 @@ from typing import Any, TypeVar
 
 import click
 
+from placet.cli.cards import laid_out
 from placet.cli.office import card_document, office, record_of, records
 from placet.cli.output import Given, shared
 from placet.cli.standing import about
-from placet.core.card import Card, render_text
 from placet.core.display import visible
-from placet.core.state import Open
 from placet.people import People
 from placet.results import LISTED, Listed, inbox_of
 from placet.stores.store import RequestRow
@@ -69,41 +68,35 @@ def _line(row: RequestRow) -> str:
 @click.command("show", short_help="Show the card of a request.")
 @click.argument("request")
 @click.option("--session", help="Refuse a request of any other session.")
+@click.option("--full", is_flag=True, help="Fold nothing, however long it is.")
 @shared
 @click.pass_obj
-def show_command(given: Given, request: str, session: str | None) -> None:
+def show_command(given: Given, request: str, session: str | None, full: bool) -> None:
     """Show the card of a request: all that would happen, and what is known of it."""
     with office(given.settings()) as people:
-        given.show(*asyncio.run(shown(people, request, session=session)))
+        given.show(*asyncio.run(shown(people, request, session=session, whole=full)))
 
 
-async def shown(people: People, request: str, *, session: str | None) -> tuple[dict[str, Any], str]:
+async def shown(
+    people: People, request: str, *, session: str | None, whole: bool = False
+) -> tuple[dict[str, Any], str]:
     """Give a request with its card and what is known beside it, as JSON and as text."""
     row = await people.engine.find_request(request, session=session)
     card = await people.card(row)
     more = await about(people, row)
-    document = {**await record_of(people.engine, row), "card": card_document(row, card), **more}
-    return document, card_text(row, card, more)
+    document = {**await record_of(people.engine, row), "card": card_document(card), **more}
+    return document, card_text(laid_out(card, whole=whole), more)
 
 
-def card_text(row: RequestRow, card: Card, more: Mapping[str, Any]) -> str:
-    """Lay a card out, with what `about` gives beside it.
-
-    What is closed has no "then" after its deadline any more.
-    """
-    text = render_text(card)
-    if not isinstance(row.request.state, Open):
-        before, then, after = text.rpartition(f"; then {card.then}")
-        text = f"{before}{after}" if then else text
-    return "\n".join([text, *_about_lines(more)])
+def card_text(laid: str, more: Mapping[str, Any]) -> str:
+    """Put what `about` gives under a card that is laid out."""
+    return "\n".join([laid, *_about_lines(more)])
 
 
 def _about_lines(more: Mapping[str, Any]) -> list[str]:
     question = more["question"] or {}
     facts = [
-        ("under", more["parent_run_id"]),
         ("wanted", question.get("wanted")),
-        ("key", more["idempotency_key"]),
         ("ended", more["ending"]),
     ]
     lines = [f"  {name:<11} {visible(str(value))}" for name, value in facts if value]

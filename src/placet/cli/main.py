@@ -38,6 +38,8 @@ COMMANDS = {
     "answer": "answering",
     "settle": "answering",
     "withdraw": "deciding",
+    "grants": "granting",
+    "revoke": "granting",
     "audit": "records",
     "export": "records",
     "import": "records",

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, NoReturn
 
 from placet.core.card import Card
 from placet.core.commands import Names
 from placet.core.errors import InvalidInput, NotFound
-from placet.core.state import Open, Session
+from placet.core.state import Session
 from placet.opening import open_store, store_path
 from placet.people import People
 from placet.runtime.authority import Authority
@@ -43,7 +43,9 @@ def office(settings: Settings) -> Iterator[People]:
     store = existing_store(settings)
     try:
         engine = Engine(store, tenant=settings.tenant)
-        yield People(engine, Authority(approvers=settings.approvers), _no_agents)
+        people = People(engine, Authority(approvers=settings.approvers), _no_agents)
+        people.language = settings.language
+        yield people
     finally:
         store.close()
 
@@ -72,13 +74,9 @@ async def record_of(engine: Engine, row: RequestRow) -> dict[str, Any]:
     return (await records(engine, [row]))[0]
 
 
-def card_document(row: RequestRow, card: Card) -> dict[str, Any]:
-    """Give a card as JSON: its texts are those that are shown, masked and made visible.
-
-    What is closed has no `then` after its deadline any more.
-    """
-    waits = isinstance(row.request.state, Open)
-    document = asdict(card if waits else replace(card, then=""))
+def card_document(card: Card) -> dict[str, Any]:
+    """Give a card as JSON: its texts are those that are shown, masked and made visible."""
+    document = asdict(card)
     document["arguments"] = [
         {"name": name, "shown": value} for name, value in document["arguments"]
     ]

@@ -76,14 +76,17 @@ class Given:
 
     store: str = ""
     as_json: bool = False
+    language: str = ""
 
     def settings(self) -> Settings:
-        """Load the settings, with the store that was named here; raises InvalidSetting."""
+        """Load the settings, with what was named here in their place; raises InvalidSetting."""
         from dataclasses import replace
 
-        from placet.settings import Settings
+        from placet.settings import Settings, language_of
 
         found = Settings.load()
+        if self.language:
+            found = replace(found, language=language_of(self.language))
         return replace(found, store=self.store) if self.store else found
 
     def show(self, document: Mapping[str, Any], text: str) -> None:
@@ -113,6 +116,17 @@ def shared(command: F) -> F:
         if value:
             context.ensure_object(Given).as_json = True
 
+    def set_language(context: click.Context, _: click.Parameter, value: str | None) -> None:
+        if value:
+            context.ensure_object(Given).language = value
+
+    language = click.option(
+        "--lang",
+        metavar="LANGUAGE",
+        expose_value=False,
+        callback=set_language,
+        help="The language of cards, en or zh; by default the settings say it.",
+    )
     store = click.option(
         "--store",
         metavar="URL",
@@ -127,7 +141,7 @@ def shared(command: F) -> F:
         callback=set_json,
         help="Print one JSON document to standard output.",
     )
-    return store(as_json(command))
+    return store(language(as_json(command)))
 
 
 def tell(text: str) -> None:

@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from placet.core.commands import Names
-from placet.core.display import masked, visible
+from placet.core.display import visible
+from placet.core.masking import masked
 from placet.core.state import (
     Answered,
     Approved,
@@ -35,8 +36,12 @@ from placet.core.values import RequestKind, idempotency_key
 from placet.core.wording import command_for
 from placet.core.work import Wait, next_work
 from placet.people import People
+from placet.results import asked_of_people
 from placet.runtime.processes import is_gone
 from placet.stores.store import RequestRow
+
+#: What is said of a settlement that is past its time.
+LAPSED = "its run does not wait for it any more; the question and the closed surface remain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +115,8 @@ def _resting(
     state: Session, run: Run, not_before: datetime | None, goes_on: str
 ) -> tuple[str, str, tuple[str, ...]]:
     work = next_work(state, run.id)
-    if isinstance(work, Wait) and work.requests:
-        return "waiting", f"waits for people: {', '.join(work.requests)}", work.requests
+    if waiting := asked_of_people(state, work):
+        return "waiting", f"waits for people: {', '.join(waiting)}", waiting
     if isinstance(work, Wait) and work.held_by:
         if below := [held for held in work.held_by if held in state.runs]:
             told = (f"{child}: {_standing(state, state.runs[child])[1]}" for child in below)
@@ -180,7 +185,7 @@ async def _ending(people: People, row: RequestRow, state: Session, request: Requ
     """Tell the end of a request's story; nothing while it waits."""
     match request.state:
         case Open():
-            return "its run goes on without it; the question remains" if request.lapsed else ""
+            return LAPSED if request.lapsed else ""
         case Approved(votes=votes):
             return f"approved by {', '.join(votes)}; it has not begun"
         case Spent(votes=votes):

@@ -87,7 +87,8 @@ class Story:
     """The texts of a card, as they are stored: what stands elsewhere by reference.
 
     `display` is what the tool declared, `grounds` why it is asked, `claim` the model's own words,
-    `changes` what an edit or a void changed, and `replaced` the request whose place this one takes.
+    `changes` what an edit or a void changed, `replaced` the request whose place this one takes, and
+    `former` the arguments of the versions before: their secrets are not told, either.
     """
 
     display: Mapping[str, JsonValue]
@@ -95,6 +96,7 @@ class Story:
     claim: str = ""
     changes: str = ""
     replaced: Request | None = None
+    former: Sequence[Mapping[str, JsonValue] | str] = ()
     attempts: Sequence[Attempt] = ()
     earlier: Earlier | None = None
 
@@ -183,8 +185,9 @@ def card_of(
     """
     display = story.display
     masking = Masking(salt=salt, fields=secrets_of(display), language=language)
-    if isinstance(draft.arguments, Mapping):
-        masking = masking.knowing(draft.arguments)
+    for arguments in (draft.arguments, *story.former):
+        if isinstance(arguments, Mapping):
+            masking = masking.knowing(arguments)
     shown = masked_arguments(masking, draft.arguments)
     show = _Showing(masking)
     state = request.state

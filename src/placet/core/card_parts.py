@@ -240,10 +240,9 @@ class _Laying:
     def _changes(self) -> list[Row]:
         card = self._card
         before = _name(card.replaces)
-        rows = []
+        rows = [self._change(each) for each in card.edits]
         if card.edited_by:
-            rows = [self._say("changed.by", person=_name(card.edited_by), request=before)]
-        rows += [self._change(each) for each in card.edits]
+            rows.append(self._say("changed.by", person=_name(card.edited_by), request=before))
         if card.changed:
             what = _listed(self._language, map(self._changed, card.changed))
             row = self._say("changed.since", request=before, what=Words(""))

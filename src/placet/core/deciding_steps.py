@@ -182,6 +182,7 @@ def _ended(call: c.Proposal, code: CallCode, told: Payload) -> e.CallEnded:
         code=code,
         told=told,
         by="" if sound else "runtime",
+        shadow=call.shadow if isinstance(call, c.Sound) else None,
     )
 
 
@@ -304,6 +305,7 @@ def freeze(so_far: Unfolding, call: c.Sound, *, version: int, grant: str | None 
             rule=call.ruling.rule,
             escalation=call.escalation,
             grant=grant,
+            shadow=call.shadow,
             display=so_far.text(_shown(call.display)),
             claim=so_far.text(call.display.claim) if call.display.claim else None,
         )

@@ -40,6 +40,7 @@ from placet.core.values import (
     Recovery,
     RunKind,
     SagaScope,
+    Shadow,
     StopReason,
     Unwound,
 )
@@ -114,7 +115,8 @@ class CallProposed:
     """A call was ruled `allow` or `ask`: the action it stands for is frozen (G4).
 
     A call that is edited, or asked anew because the world changed, is proposed again with the
-    next `version`; the model's `claim` is the call's own, and comes with the first.
+    next `version`; the model's `claim` is the call's own, and comes with the first. `shadow` is
+    what a policy that is only tried out would have ruled.
     """
 
     at: Occurrence
@@ -137,6 +139,7 @@ class CallProposed:
     claim: Payload | None = None
     escalation: tuple[Escalation, ...] = ()
     grant: str | None = None
+    shadow: Shadow | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +239,7 @@ class CallEnded:
     """A call has its one result (G6): `told` is what the model reads, in place.
 
     `own` is, where `told` says more, what the body itself returned or raised, or what a person
-    found out to have been its result.
+    found out to have been its result. `shadow` stands here where nothing was proposed.
     """
 
     at: Occurrence
@@ -248,6 +251,7 @@ class CallEnded:
     by: str = ""
     attempt: int = 0
     own: Payload | None = None
+    shadow: Shadow | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from placet.core.values import (
     Occurrence,
     Recovery,
     Ruling,
+    Shadow,
 )
 
 
@@ -25,7 +26,8 @@ class Sound:
 
     One whose arguments could not be read has them as raw text in its draft, and is asked (G4).
     `approvers` are those who may say what became of it, should its outcome be lost, and
-    `escalation` reaches more people before such a settlement lapses.
+    `escalation` reaches more people before such a settlement lapses. `shadow` is what a policy that
+    is only tried out would have ruled.
     """
 
     draft: Draft
@@ -37,6 +39,7 @@ class Sound:
     ruling: Ruling
     display: Display = field(default_factory=Display)
     escalation: tuple[Escalation, ...] = ()
+    shadow: Shadow | None = None
 
     @property
     def readable(self) -> bool:

@@ -248,6 +248,15 @@ Ruling = Allow | Ask | Deny
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shadow:
+    """What a policy that is only tried out would have ruled, and by which rules."""
+
+    ruling: Literal["allow", "ask", "deny"]
+    rule: str
+    lasts: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Undoing:
     """What a tool declares about taking its effect back, by a roll-back or a compensation (D8).
 

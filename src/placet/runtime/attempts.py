@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -74,17 +75,23 @@ class Attempts:
         return found
 
     async def _still_mine(self, session: str, intent: AttemptBegun) -> None:
-        """Read the lease again where the process may have slept since it read it (D5)."""
-        at = intent.at
-        state = await self._engine.session(session, c.Names(steps=((at.run, at.step),)))
-        call, run = state.calls[at], state.runs[at.run]
-        held = isinstance(call.state, Executing) and call.state.fence == intent.fence
-        # A hosted run's fence is each action's own, and grows with the next one's intent.
-        passed = run.kind == "driven" and run.fence != intent.fence
-        if not held or passed or state.now >= intent.until:
-            raise StaleHolder(
-                "stale_attempt", "The attempt passed to another before it began.", call=str(at)
-            )
+        """Read the lease again where the process may have slept since it read it (D5).
+
+        Who slept while reading has seen what was, and reads once more.
+        """
+        at, looked_at = intent.at, -math.inf
+        names = c.Names(runs=(at.run,), steps=((at.run, at.step),))  # It may be over by now.
+        while awake() - looked_at > STALE_AFTER.total_seconds():
+            looked_at = awake()
+            state = await self._engine.session(session, names)
+            call, run = state.calls[at], state.runs[at.run]
+            held = isinstance(call.state, Executing) and call.state.fence == intent.fence
+            # A hosted run's fence is each action's own, and grows with the next one's intent.
+            passed = run.kind == "driven" and run.fence != intent.fence
+            if not held or passed or state.now >= intent.until:
+                raise StaleHolder(
+                    "stale_attempt", "The attempt passed to another before it began.", call=str(at)
+                )
 
     async def _conclude(self, session: str, intent: AttemptBegun, outcome: Outcome) -> Answer:
         command = c.Conclude(

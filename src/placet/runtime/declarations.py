@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from placet.core.canonical import JsonValue, digest_of
+from placet.core.errors import InvalidDeclaration
+from placet.core.money import Money
 from placet.core.values import EVERY_SURFACE, CallKind, Recovery
 
 Arguments = Mapping[str, JsonValue]
@@ -59,8 +61,9 @@ class Declaration:
     it, as a text that people are shown (H1). `snapshot` gives, before the body is entered, the
     text from which `restore` can bring the world back to how it was, and `compensate` undoes what
     the body did by another effect, under a key of its own (D8). `retry_on` names the errors after
-    which another attempt is worth while. A read that raises one of
-    `suspends` has not ended: it is raised on, nothing is recorded, and the read is entered again.
+    which another attempt is worth while. `cost` says which argument is what a call costs (H1), and
+    `secrets` which of them people are not shown (H2). A read that raises one of `suspends` has not
+    ended: it is raised on, nothing is recorded, and the read is entered again.
     """
 
     name: str
@@ -74,6 +77,8 @@ class Declaration:
     scopes: tuple[str, ...] = ()
     effect: str = ""
     reversible: bool = False
+    cost: Money | None = None
+    secrets: tuple[str, ...] = ()
     approval: Literal["always", "never"] | ApprovalFunction = "always"
     recovery: Recovery = field(default_factory=Recovery)
     probe: Callable[[Arguments, str], Awaitable[object]] | None = None
@@ -88,7 +93,18 @@ class Declaration:
     fingerprint: str = ""
 
     def __post_init__(self) -> None:
-        """Take the fingerprint over version, parameter schema and description (G3)."""
+        """Take the fingerprint over version, parameter schema and description (G3).
+
+        Raises InvalidDeclaration where a field that is to be masked is none: it would be shown.
+        """
+        known = self.parameters.get("properties")
+        for declared in (*self.secrets, *([self.cost.field] if self.cost else [])):
+            if known and declared.partition(".")[0].removesuffix("[]") not in known:
+                raise InvalidDeclaration(
+                    "invalid_tool",
+                    f"Tool {self.name}: it has no argument {declared}.",
+                    hint=f"Its arguments are: {', '.join(known)}.",
+                )
         if not self.fingerprint:
             parts: dict[str, JsonValue] = {
                 "version": self.version,

@@ -103,6 +103,8 @@ class Proposer:
             display=Display(
                 effect=tool.effect,
                 reversible=tool.reversible,
+                cost=tool.cost,
+                secrets=tool.secrets,
                 claim=claim,
                 preview="" if isinstance(frozen, str) else await preview_of(tool, frozen),
             ),

@@ -1,0 +1,139 @@
+"""Reading from the store what the card of a request shows: one place for every surface.
+
+It reads, and decides nothing; the card itself is made by placet.core.card.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from placet.core import events as e
+from placet.core.canonical import JsonValue
+from placet.core.card import Attempt, AttemptEnd, Card, Earlier, Story, card_of, secrets_of
+from placet.core.card_words import Language
+from placet.core.codec import decode_event
+from placet.core.commands import Names
+from placet.core.masking import Masking
+from placet.core.state import Call, Open, Request, Session
+from placet.core.values import Draft, Occurrence, draft_from
+from placet.runtime.engine import Engine
+from placet.stores.store import RequestRow
+
+_ATTEMPTS = {kind.__name__ for kind in (e.AttemptFailed, e.AttemptLost)}
+
+
+async def card_from(engine: Engine, row: RequestRow, *, language: Language = "en") -> Card:
+    """Make the card of a request from the store, with its words in a language."""
+    read = await _read(engine, row)
+    request, call = read.state.requests[row.request.id], read.call
+    before = await _before(engine, request)
+    story = Story(
+        display=read.display,
+        grounds=await read.text(request.grounds_ref),
+        claim=await read.text(call.claim_ref),
+        changes=await read.text(request.changes_ref),
+        replaced=before[0] if before else None,
+        former=[(await _draft(read, each)).arguments for each in before],
+        attempts=await _attempts(read) if call.attempts else (),
+        earlier=await _earlier(read, row) if isinstance(request.state, Open) else None,
+    )
+    return card_of(
+        request,
+        call,
+        read.state.runs[request.at.run],
+        await _draft(read, request),
+        story,
+        salt=read.state.salt,
+        language=language,
+    )
+
+
+async def masking_of(engine: Engine, row: RequestRow, *, language: Language = "en") -> Masking:
+    """Give the masking of a request's card, for what is shown beside it."""
+    read = await _read(engine, row)
+    fields = secrets_of(read.display)
+    return Masking(salt=read.state.salt, fields=fields, language=language)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """What was read of a request: its session as it is now, its call, and what its tool shows."""
+
+    engine: Engine
+    session: str
+    state: Session
+    call: Call
+    display: dict[str, JsonValue]
+
+    async def text(self, ref: str | None) -> str:
+        return "" if ref is None else await self.engine.payload(self.session, ref)
+
+
+async def _read(engine: Engine, row: RequestRow) -> _Read:
+    request = row.request
+    at = request.at
+    names = Names(requests=(request.id,), steps=((at.run, at.step),), runs=(at.run,))
+    state = await engine.session(row.session, names)
+    call = state.calls[at]
+    display = (
+        "{}" if call.display_ref is None else await engine.payload(row.session, call.display_ref)
+    )
+    return _Read(
+        engine=engine, session=row.session, state=state, call=call, display=json.loads(display)
+    )
+
+
+async def _draft(read: _Read, request: Request) -> Draft:
+    return draft_from(json.loads(await read.text(request.action_ref)))
+
+
+async def _before(engine: Engine, request: Request) -> list[Request]:
+    """Give the requests whose place this one takes, the latest first."""
+    found: list[Request] = []
+    while request.replaces is not None:
+        request = (await engine.find_request(request.replaces)).request
+        found.append(request)
+    return found
+
+
+async def _attempts(read: _Read) -> tuple[Attempt, ...]:
+    """Give what the log says of the call's attempts that did not succeed."""
+    found = await read.engine.read(_ends, read.engine, read.session, read.call.at)
+    texts = {number: await read.text(ref) for number, (_, ref) in found.items()}
+    return tuple(
+        Attempt(number=number, end=end, cause=texts[number]) for number, (end, _) in found.items()
+    )
+
+
+def _ends(engine: Engine, session: str, at: Occurrence) -> dict[int, tuple[AttemptEnd, str]]:
+    """Say of each attempt how it ended, and where the text of why is.
+
+    An attempt whose outcome is lost stays so, though another is made; until it is found not to
+    have acted.
+    """
+    found: dict[int, tuple[AttemptEnd, str]] = {}
+    for recorded in engine.store.events(engine.tenant, session):
+        if recorded.kind not in _ATTEMPTS:
+            continue
+        match decode_event(recorded.kind, recorded.body):
+            case e.AttemptLost() as lost if lost.at == at:
+                found[lost.attempt] = "lost", lost.cause.ref
+            case e.AttemptFailed() as failed if failed.at == at:
+                if failed.not_done:
+                    found[failed.attempt] = "not_done", failed.cause.ref
+                else:
+                    found.setdefault(failed.attempt, ("failed", failed.cause.ref))
+            case _:
+                pass
+    return found
+
+
+async def _earlier(read: _Read, row: RequestRow) -> Earlier | None:
+    """Give how the same call ended when it was proposed before in the run."""
+    if row.request.kind != "approval":
+        return None
+    no = read.state.noes.get((read.call.at.run, read.call.call_key))
+    if no is None or no.times == 0:
+        return None
+    return Earlier(code=no.code, times=no.times, told=await read.text(no.told_ref))

@@ -1,0 +1,1 @@
+"""What rules are matched against, and how: so far shell commands (placet.policy.shell)."""

@@ -1,0 +1,39 @@
+"""The people of a policy: whom groups stand for, and who decides in another's place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from placet.core.values import REQUESTER
+from placet.policy.rules import GROUP, Policy
+
+
+def members(policy: Policy, names: Iterable[str]) -> tuple[str, ...]:
+    """Give the people whom names stand for, each once: in a group's place stand its members.
+
+    Whoever a run acts for, and a group that is not there, stay as they are named.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        group = policy.groups.get(name.removeprefix(GROUP)) if name.startswith(GROUP) else None
+        for person in (name,) if group is None or name == REQUESTER else members(policy, group):
+            found[person] = None
+    return tuple(found)
+
+
+def with_deputies(
+    policy: Policy, people: Iterable[str], *, now: datetime, but: str | None = None
+) -> tuple[str, ...]:
+    """Give people, and those who may decide in their place at an instant.
+
+    What was delegated is not passed on. `but` is somebody whose deputies do not count: a requester
+    who may not decide has nobody else do so.
+    """
+    chosen = tuple(people)
+    deputies = (
+        each.deputy
+        for each in policy.delegations
+        if each.giver in chosen and each.giver != but and now < each.until
+    )
+    return tuple(dict.fromkeys((*chosen, *deputies)))

@@ -5,6 +5,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 PYTEST_ARGS ?=
 ARGS ?=
+ONLY ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +15,7 @@ CODE = $(wildcard src tests tools bench examples docs_src)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check check-static tidy format bench docs clean
+.PHONY: help demo test test-fast check check-static tidy format mutants bench docs clean
 
 help:
 	@echo "make demo          the story, with real processes and a real database (ARGS=... is passed on)"
@@ -23,6 +24,7 @@ help:
 	@echo "make check         format, lint, types, tidy, fast tests"
 	@echo "make check-static  format, lint, types"
 	@echo "make format        write the format and the lint's safe fixes"
+	@echo "make mutants       plant bugs one by one, and see that a test finds each (ONLY=id, WORKERS=2)"
 	@echo "make bench         measure against the floor and the peers"
 	@echo "make docs          write the generated pages anew"
 	@echo "make clean         remove what the targets made"
@@ -68,6 +70,9 @@ check: check-static tidy test-fast
 format: $(VENV)/.stamp-dev
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
+
+mutants: $(VENV)/.stamp-dev
+	$(BIN)/python tools/mutants.py --workers $(WORKERS) $(addprefix --only ,$(ONLY))
 
 bench: $(VENV)/.stamp-dev
 	$(BIN)/python -m bench $(ARGS)

@@ -1,6 +1,7 @@
 """What all tests share: Hypothesis profiles, time limits, and no settings from the environment.
 
-`HYPOTHESIS_PROFILE=slow` asks for more examples, at random; the default `fast` repeats itself.
+`HYPOTHESIS_PROFILE=slow` asks for more examples, at random; the default `fast` repeats itself, and
+tries fewer of them where the slow tests are left out (`brief`).
 Fixtures belong to the files that use them.
 """
 
@@ -22,6 +23,11 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.register_profile(
+    "brief",
+    parent=hypothesis.settings.get_profile("fast"),
+    max_examples=20,
+)
+hypothesis.settings.register_profile(
     "slow",
     parent=hypothesis.settings.get_profile("fast"),
     derandomize=False,
@@ -29,9 +35,10 @@ hypothesis.settings.register_profile(
 )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Choose the profile, and let no setting of the person who runs the tests reach them."""
-    hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+    usual = "brief" if config.getoption("markexpr") == "not slow" else "fast"
+    hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", usual))
     for name in [name for name in os.environ if name.startswith("PLACET_")]:
         del os.environ[name]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -82,7 +83,9 @@ def _repeated(rows: Sequence[Listed]) -> Iterator[Listed]:
 
 
 def _scan(path: str, text: str, *, mark: str) -> Iterator[Mark]:
-    tree = ast.parse(text, filename=path)
+    if mark not in text:
+        return
+    tree = _parsed(path, text)
     carried = {call for carrier in _carriers(tree.body) for call in _calls(carrier, mark=mark)}
     for call in _calls([tree], mark=mark):
         constants = [arg for arg in call.args if isinstance(arg, ast.Constant)]
@@ -92,6 +95,11 @@ def _scan(path: str, text: str, *, mark: str) -> Iterator[Mark]:
             literal=len(constants) == len(call.args) and not call.keywords,
             carried=call in carried,
         )
+
+
+@cache
+def _parsed(path: str, text: str) -> ast.Module:
+    return ast.parse(text, filename=path)
 
 
 def _carriers(body: Iterable[ast.stmt]) -> Iterator[list[ast.expr]]:

@@ -51,6 +51,7 @@ def test_nothing_that_differs_from_run_to_run_is_on_the_page() -> None:
     assert str(ROOT) not in page
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G7")
 def test_a_second_payment_ends_the_story(tmp_path: Path) -> None:
     pay(tmp_path / LEDGER, "A-1001", Decimal("129.00"), "an earlier key")

@@ -150,6 +150,7 @@ def test_the_example_waits_is_approved_by_another_process_and_pays_once(place: P
     assert ledger(place) == ["A-42 12900"]
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_readme_do_what_it_says(place: Path) -> None:
     text = "a token that nobody guesses"
     digest = hashlib.sha256(text.encode()).hexdigest()

@@ -40,6 +40,8 @@ def test_no_approver_can_be_set() -> None:
         ("colour = 1", "colour"),
         ("store = 1", "store"),
         ('tenant = ""', "tenant"),
+        ('language = "tlh"', "language"),
+        ("language = 1", "language"),
         ('approvers = "ana"', "approvers"),
         ("approvers = [1]", "approvers"),
         ('[approver_tokens]\nana = "abc"', "approver_tokens.ana"),

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import pytest
 
@@ -137,9 +138,15 @@ GOOD = [
 ]
 
 
+@cache
+def project() -> Sequence[Source]:
+    """Read the project once: the rules only look at it."""
+    return tidy.load(ROOT)
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_project_keeps_the_rule(rule: Rule) -> None:
-    found = list(rule(tidy.load(ROOT)))
+    found = list(rule(project()))
 
     assert not found, "\n".join(["", *found])
 
@@ -163,16 +170,14 @@ def test_every_rule_has_a_snippet_that_breaks_it() -> None:
 
 
 def test_the_rules_see_the_project() -> None:
-    layers = {source.layer for source in tidy.load(ROOT)}
+    layers = {source.layer for source in project()}
 
     assert layers >= {"core", "stores", "runtime", "agent", "cli", None}
 
 
 def test_every_exemption_has_a_reason_and_a_use() -> None:
     defined = {
-        (source.path, name)
-        for source in tidy.load(ROOT)
-        for name, _ in tidy.defined_names(source.tree)
+        (source.path, name) for source in project() for name, _ in tidy.defined_names(source.tree)
     }
 
     assert EXEMPT.keys() <= defined

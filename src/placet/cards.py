@@ -44,6 +44,7 @@ async def card_from(engine: Engine, row: RequestRow, *, language: Language = "en
         read.state.runs[request.at.run],
         await _draft(read, request),
         story,
+        now=read.state.now,
         salt=read.state.salt,
         language=language,
     )

@@ -146,6 +146,7 @@ def test_what_a_person_found_out_is_read_as_what_the_function_returns(
             assert guarded(2) == "who knows"
 
 
+@pytest.mark.slow
 @pytest.mark.promise("D4", "D6")
 def test_what_a_person_found_out_is_had_in_a_session_of_many_requests_too(tmp_path: Path) -> None:
     asked: list[int] = []

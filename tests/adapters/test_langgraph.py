@@ -34,6 +34,11 @@ from tests.adapters.graphs import (
 ARGS = {"order": "A-42", "amount": 129}
 REFUND = calls(("refund", ARGS))
 EVERY_WAY = pytest.mark.parametrize("how", get_args(How))
+#: The same where one way is enough to be quick about, the others being slow.
+ONE_WAY_FIRST = pytest.mark.parametrize(
+    "how",
+    [pytest.param(how, marks=pytest.mark.slow if how != "node" else ()) for how in get_args(How)],
+)
 
 
 def test_a_call_waits_at_an_interrupt_and_a_decision_resumes_the_thread_elsewhere(
@@ -109,7 +114,7 @@ def get_order(order: str) -> str:
 READS: Any = {"get_order": {"reads_only": True}}
 
 
-@EVERY_WAY
+@ONE_WAY_FIRST
 def test_calls_of_one_message_are_asked_at_once_and_decided_one_by_one(
     tmp_path: Path, how: How
 ) -> None:
@@ -133,7 +138,7 @@ def test_calls_of_one_message_are_asked_at_once_and_decided_one_by_one(
         ]
 
 
-@EVERY_WAY
+@ONE_WAY_FIRST
 def test_a_later_call_waits_for_an_older_request_though_it_is_approved(
     tmp_path: Path, how: How
 ) -> None:
@@ -170,7 +175,7 @@ def test_reads_go_on_while_an_effect_waits(tmp_path: Path, how: How) -> None:
         assert bench.ledger == ["refund A-42 129"]
 
 
-@EVERY_WAY
+@ONE_WAY_FIRST
 def test_a_step_of_many_calls_is_ruled_on_call_by_call_and_not_whole_for_each(
     tmp_path: Path, how: How
 ) -> None:

@@ -27,6 +27,7 @@ def in_process(function: Callable[..., None], *args: object) -> int:
     return process.exitcode
 
 
+@pytest.mark.slow
 @pytest.mark.promise("D1", "D2")
 def test_a_worker_resumes_a_thread_that_was_begun_and_decided_in_other_processes(
     tmp_path: Path,

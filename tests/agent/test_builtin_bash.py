@@ -36,6 +36,12 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.fixture(autouse=True)
+def _little_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give what will not hear little time, but for those who ask whether it is enough."""
+    monkeypatch.setattr(shell, "GRACE", timedelta(milliseconds=200))
+
+
 def outcome_of(
     root: Path, command: str, seconds: int = PATIENCE_SECONDS, **options: Any
 ) -> Outcome:
@@ -198,7 +204,7 @@ def test_a_command_that_kills_its_supervisor_is_ended_and_that_is_said(root: Pat
 def test_a_command_that_stops_its_supervisor_ends_soon_after_its_limit(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shell, "SLACK", timedelta(seconds=1))
+    monkeypatch.setattr(shell, "SLACK", timedelta(milliseconds=300))
     outcome = outcome_of(root, "echo $$ > pids; kill -STOP $PPID; sleep 1000", seconds=1)
     assert isinstance(outcome, Failed)
     assert not outcome.not_done
@@ -340,7 +346,16 @@ def test_a_command_gets_what_the_developer_gives_it(
 
 
 @pytest.mark.promise("G10")
-@pytest.mark.parametrize("way", ["{}", "setsid --wait {}", "(cd / && cd - > /dev/null && exec {})"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "setsid --wait {}",
+        *(
+            pytest.param(way, marks=pytest.mark.slow)
+            for way in ("{}", "(cd / && cd - > /dev/null && exec {})")
+        ),
+    ],
+)
 def test_the_command_line_refuses_to_decide_in_a_command(tmp_path: Path, way: str) -> None:
     place = Place(tmp_path)
     _, request = place.waiting()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.agent.messages import ModelTurn
@@ -83,7 +83,6 @@ CHAT_MESSAGES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(message=CHAT_MESSAGES, piece=st.integers(1, 8))
 def test_a_turn_of_openai_is_the_same_with_and_without_a_watcher(
     stage: ModelServer, message: Body, piece: int
@@ -129,7 +128,6 @@ MESSAGES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(message=MESSAGES, piece=st.integers(1, 8))
 def test_a_turn_of_anthropic_is_the_same_with_and_without_a_watcher(
     stage: ModelServer, message: Body, piece: int

@@ -69,6 +69,7 @@ def test_more_places_than_can_be_replaced_at_once_are_refused() -> None:
     assert "more than 100 times" in why("a" * (MOST_PLACES + 1), "a", "b")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_a_text_made_to_be_slow_is_not() -> None:
     assert "more than 100 times" in why("a\n" * 500_000, " a\n a", "b")

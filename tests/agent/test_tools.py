@@ -43,6 +43,8 @@ def test_an_option_that_is_misspelt_is_refused() -> None:
         ("scopes", "payments:refund", "a tuple or list of texts"),
         ("effect", None, "a text"),
         ("reversible", 1, "True or False"),
+        ("cost", "USD", "a placet.Money"),
+        ("secret", "password", "a tuple or list of texts"),
         ("idempotent", 1, "True or False"),
         ("retries", -1, "a whole number, 0 or more"),
         ("retries", True, "a whole number, 0 or more"),

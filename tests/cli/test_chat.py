@@ -91,6 +91,7 @@ def test_a_no_is_asked_for_its_reason_which_the_model_is_told(place: Place) -> N
     assert place.effects == []
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G5", "H5")
 def test_an_edit_is_shown_and_made_so_by_its_word(place: Place) -> None:
     with dialog(place, *CHAT) as talk:
@@ -113,6 +114,7 @@ def test_an_edit_is_shown_and_made_so_by_its_word(place: Place) -> None:
     assert place.effects == ["refund B-2 50"]
 
 
+@pytest.mark.slow
 def test_a_question_is_answered_in_place_and_asked_again_where_the_answer_does_not_fit(
     elsewhere: Place,
 ) -> None:
@@ -178,6 +180,7 @@ def test_of_several_requests_each_is_asked_in_turn(place: Place) -> None:
     assert len(place.effects) == 1
 
 
+@pytest.mark.slow
 def test_the_work_of_a_run_under_the_run_is_shown_behind_its_agents_name(place: Place) -> None:
     with dialog(place, *CHAT) as talk:
         talk.say("delegate")
@@ -213,6 +216,7 @@ def test_an_outcome_that_nobody_knows_is_shown_with_what_settles_it(place: Place
 # --- leaving and coming back ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.promise("D1", "D2", "G7")
 def test_a_chat_that_is_killed_is_come_back_to_and_the_effect_is_one(place: Place) -> None:
     with dialog(place, "chat") as talk:
@@ -240,6 +244,7 @@ def test_leaving_leaves_what_waits(place: Place, key: str) -> None:
     assert place.status(waiting()) == "waiting"
 
 
+@pytest.mark.slow
 @pytest.mark.promise("D2")
 def test_what_was_decided_while_nobody_was_there_goes_on_when_one_comes_back(place: Place) -> None:
     do("run", "--session", "main", "refund A-1")
@@ -250,6 +255,7 @@ def test_what_was_decided_while_nobody_was_there_goes_on_when_one_comes_back(pla
     assert place.effects == ["refund A-1 129"]
 
 
+@pytest.mark.slow
 @pytest.mark.promise("D2")
 def test_an_interrupted_model_leaves_the_run_resting_and_nothing_is_lost(place: Place) -> None:
     with dialog(place, *CHAT) as talk:
@@ -311,6 +317,7 @@ def test_what_begins_with_a_slash_reaches_no_model(place: Place) -> None:
     assert do("runs", "--json").document["runs"] == []
 
 
+@pytest.mark.slow
 def test_requests_are_decided_answered_and_shown_by_their_ids(place: Place) -> None:
     with dialog(place, *CHAT) as talk:
         talk.say("two")
@@ -334,6 +341,7 @@ def test_requests_are_decided_answered_and_shown_by_their_ids(place: Place) -> N
     assert "it was\nsold as seen" in do("show", first).out.replace("⟦U+000A⟧", "\n")
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G11")
 def test_a_request_of_another_session_is_decided_by_no_chat_of_this_one(place: Place) -> None:
     do("run", "--session", "other", "refund A-1")
@@ -346,6 +354,7 @@ def test_a_request_of_another_session_is_decided_by_no_chat_of_this_one(place: P
     assert place.status(request) == "waiting"
 
 
+@pytest.mark.slow
 def test_a_newer_message_takes_the_place_of_a_run_that_waits(place: Place) -> None:
     with dialog(place, *CHAT) as talk:
         talk.say("refund A-1")

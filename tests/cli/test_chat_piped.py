@@ -55,6 +55,7 @@ def test_without_a_token_nobody_decides_and_the_run_waits(place: Place) -> None:
     assert place.effects == []
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G10", "G7")
 def test_with_a_token_its_holder_decides_and_a_later_chat_goes_on(place: Place) -> None:
     first = chat(place, b"refund A-1\n")
@@ -69,11 +70,13 @@ def test_with_a_token_its_holder_decides_and_a_later_chat_goes_on(place: Place) 
     assert place.effects == ["refund A-1 129"]
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G10")
 def test_the_token_of_a_chat_reaches_no_tool_that_it_runs(place: Place) -> None:
     assert chat(place, b"peek\n", by="ana").out == "Done: no token\n"
 
 
+@pytest.mark.slow
 def test_a_rested_run_is_told_by_the_exit_code(place: Place) -> None:
     broken = chat(place, b"hello\n/help\n", "--app", "tests.cli.app:broken")
 
@@ -92,5 +95,6 @@ def test_a_chat_has_no_json_document_and_none_within_a_tool(place: Place) -> Non
     assert inside.code == 4
 
 
+@pytest.mark.slow
 def test_without_any_input_it_ends_at_once(place: Place) -> None:
     assert place.placet("chat").code == 0

@@ -39,6 +39,7 @@ def test_without_a_terminal_and_without_a_token_nobody_decides(place: Place) -> 
     assert place.effects == []
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G10")
 @pytest.mark.conformance(2)
 def test_with_a_token_its_holder_decides_and_another_process_carries_on(place: Place) -> None:
@@ -54,6 +55,7 @@ def test_with_a_token_its_holder_decides_and_another_process_carries_on(place: P
     assert place.status(request) == "spent"
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G10")
 def test_a_token_that_is_nobodys_decides_nothing_even_at_a_terminal(place: Place) -> None:
     _, request = place.waiting()
@@ -65,6 +67,7 @@ def test_a_token_that_is_nobodys_decides_nothing_even_at_a_terminal(place: Place
     assert place.status(request) == "waiting"
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G10")
 def test_a_token_wins_over_the_terminal(place: Place) -> None:
     _, request = place.waiting()
@@ -148,7 +151,15 @@ def test_at_a_terminal_the_card_is_shown_and_the_exact_word_approves(place: Plac
 @pytest.mark.promise("H5")
 @pytest.mark.conformance(35)
 @pytest.mark.parametrize(
-    "typed", ["\n", "yes\n", "APPROVE\n", "approve it\n", " approve\n", "\x04"]
+    "typed",
+    [
+        "yes\n",
+        " approve\n",
+        *(
+            pytest.param(typed, marks=pytest.mark.slow)
+            for typed in ("\n", "APPROVE\n", "approve it\n", "\x04")
+        ),
+    ],
 )
 def test_anything_but_the_exact_word_decides_nothing(place: Place, typed: str) -> None:
     _, request = place.waiting()
@@ -304,6 +315,7 @@ def test_an_edit_makes_a_new_version_and_the_old_one_never_runs(place: Place) ->
     assert place.effects == ["refund A-1 50"]
 
 
+@pytest.mark.slow
 @pytest.mark.promise("H5")
 def test_an_edit_at_a_terminal_asks_for_its_exact_word(place: Place) -> None:
     _, request = place.waiting()
@@ -350,6 +362,7 @@ def test_a_text_without_quotes_is_told_how_to_be_quoted(place: Place) -> None:
     assert """--set 'order_id="B-2"'""" in refused.err
 
 
+@pytest.mark.slow
 @pytest.mark.promise("D4", "H5")
 def test_an_unknown_outcome_is_settled_by_a_person_with_exact_words(place: Place) -> None:
     run, request = place.waiting("risky")

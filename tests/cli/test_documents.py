@@ -69,7 +69,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 def test_the_page_says_every_command_and_what_it_takes() -> None:
     said = {re.split(r" [-\[A-Z]", names(row[0])[0])[0]: " ".join(row) for row in rows("Commands")}
-    shared = {"--store", "--json", "--session", "--digest", "--token-file", "--yes"}
+    shared = {"--store", "--json", "--lang", "--session", "--digest", "--token-file", "--yes"}
 
     assert set(said) == set(dict(commands()))
     for name, command in commands():
@@ -93,10 +93,10 @@ def test_the_page_of_the_chat_says_what_can_be_said_to_it() -> None:
     assert said == list(FORMS.values())
 
 
-def test_every_command_takes_json_and_store_after_its_name() -> None:
+def test_every_command_takes_json_store_and_language_after_its_name() -> None:
     for name, command in commands():
         options = {option for parameter in command.params for option in parameter.opts}
-        assert name == "demo" or {"--json", "--store"} <= options, name
+        assert name == "demo" or {"--json", "--lang", "--store"} <= options, name
 
 
 def test_the_page_says_every_code_of_a_finding() -> None:

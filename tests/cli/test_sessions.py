@@ -129,6 +129,7 @@ def test_at_a_terminal_the_text_comes_live_and_the_answer_once(place: Place) -> 
     assert re.search(r"asks the model\nplain .+\n\(run_\w+ ended: final\)\n", seen.seen)
 
 
+@pytest.mark.slow
 def test_into_a_pipe_goes_the_answer_as_it_stands_on_record(place: Place) -> None:
     piped = place.placet("run", "nasty")
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from functools import cache
+from html import escape
 from html.parser import HTMLParser
 
 import pytest
@@ -17,7 +19,8 @@ from placet.core.card import Card
 from placet.core.card_parts import layout_of
 from placet.core.card_surfaces import html, markdown, plain, terminal
 from placet.core.card_words import WORDS, Language
-from placet.core.display import columns
+from placet.core.display import columns, visible
+from placet.core.masking import Masking
 from tests.core.cards import POSITIONS
 from tests.core.hostile import HOSTILE, LONG, PAYLOAD
 
@@ -235,12 +238,35 @@ anything = st.text(
 )
 
 
+#: Texts that imitate how another one is shown.
+IMITATIONS: dict[str, Callable[[str, str], str]] = {
+    "another": lambda one, other: other,
+    "shown": lambda one, other: visible(Masking().text(one), keep_newlines=True),
+    "shown on one line": lambda one, other: visible(one),
+    "JSON": lambda one, other: json.dumps(one),
+    "quoted": lambda one, other: f'"{one}"',
+    "escaped for HTML": lambda one, other: escape(one),
+    "in backticks": lambda one, other: f"` {one} `",
+    "with more behind": lambda one, other: one + other,
+    "behind a line end": lambda one, other: f"{one}\n{other}",
+    "behind a continued line": lambda one, other: f"{one}\n      ⋮ {other}",
+    "behind a block": lambda one, other: f"{one}\n    | {other}",
+}
+
+
 @pytest.mark.promise("H2")
 @settings(deadline=None)
-@given(anything, anything, st.sampled_from([*POSITIONS]), st.sampled_from([*SURFACES]))
+@given(
+    anything,
+    st.sampled_from([*IMITATIONS]),
+    anything,
+    st.sampled_from([*POSITIONS]),
+    st.sampled_from([*SURFACES]),
+)
 def test_different_texts_make_different_cards(
-    one: str, other: str, position: str, surface: str
+    one: str, imitated: str, other: str, position: str, surface: str
 ) -> None:
+    other = IMITATIONS[imitated](one, other)
     render = SURFACES[surface]
     assert (render(card(position, one)) == render(card(position, other))) == (one == other)
 

@@ -43,6 +43,7 @@ def begin(placet: Placet) -> Any:
     return placet.run_sync("coder", "mend the discount", run_id="run_1")
 
 
+@pytest.mark.slow
 def test_it_mends_and_tests_by_itself_and_asks_before_a_lock_file(
     place: Path, placet: Placet
 ) -> None:
@@ -70,6 +71,7 @@ def test_it_asks_before_it_pushes_and_pushes_what_was_approved_once(
     assert pushes(place) == 1
 
 
+@pytest.mark.slow
 def test_a_rejected_push_leaves_the_remote_as_it_was(place: Path, placet: Placet) -> None:
     (lock,) = begin(placet).waiting
     placet.decide_sync(lock, "reject", by="ana", reason="not this week")
@@ -81,6 +83,7 @@ def test_a_rejected_push_leaves_the_remote_as_it_was(place: Path, placet: Placet
     assert told(placet)[-1].startswith("Rejected by ana: review first")
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G13")
 @pytest.mark.conformance(14, 27)
 def test_a_lock_file_that_changed_meanwhile_is_asked_about_anew(
@@ -111,6 +114,7 @@ def test_a_commit_made_meanwhile_voids_the_approval_of_a_push(place: Path, place
     assert (anew != push, pushes(place)) == (True, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.promise("D8")
 def test_what_an_edit_replaced_is_kept_with_its_intent(place: Path, placet: Placet) -> None:
     begin(placet)

@@ -53,6 +53,7 @@ def ledger(place: Path) -> list[str]:
     return [line.partition(" ")[2] for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G7")
 def test_it_asks_and_ends_and_once_approved_it_pays_once(place: Path) -> None:
     said = started()
@@ -76,6 +77,7 @@ def test_a_rejection_is_raised_with_its_reason(place: Path) -> None:
     assert ledger(place) == []
 
 
+@pytest.mark.slow
 def test_a_worker_with_the_app_calls_it_once_it_is_decided(place: Path) -> None:
     request = started().removeprefix("waits for ")
     decide(request, "approve")

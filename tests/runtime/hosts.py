@@ -31,7 +31,7 @@ Reported = list[tuple[str, str, str]]
 AGENT = "framework"
 
 #: How often a worker looks before it is said that it does nothing.
-LOOKS = 300
+LOOKS = 120
 
 
 def called(name: str, *, id: str = "call_0", **arguments: Any) -> ToolCall:
@@ -50,10 +50,11 @@ class Framework:
         resume: Callable[[str], Coroutine[Any, Any, object]] | None = None,
         agent: str = AGENT,
         is_guard: bool = False,
+        store: type[SqliteStore] = SqliteStore,
         **options: Any,
     ) -> None:
         self.resumed: list[str] = []
-        self.store = SqliteStore(place / "placet.db", **options)
+        self.store = store(place / "placet.db", **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.placet = Placet(self.store, approvers=["ana"])
@@ -186,7 +187,7 @@ class Interrupted(SqliteStore):
 
 
 class Counting(SqliteStore):
-    """Counts how often a worker looks for what is due, and stops it after some hundred times."""
+    """Counts how often a worker looks for what is due, and stops it after `LOOKS` times."""
 
     looks = 0
     stop: Callable[[], None]
@@ -199,7 +200,7 @@ class Counting(SqliteStore):
 
 
 def looked(placet: Placet, place: Path) -> Reported:
-    """Let a worker look some hundred times; give what it reports beside notices."""
+    """Let a worker look a hundred times and more; give what it reports beside notices."""
     told: Reported = []
     store = Counting(place / "placet.db")
 

@@ -86,6 +86,7 @@ def test_a_validator_that_changes_its_mind_between_freezing_and_running_runs_not
     assert outcome.not_done
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G13", "G4")
 def test_a_set_is_the_same_arguments_in_every_process(tmp_path: Path) -> None:
     program = (

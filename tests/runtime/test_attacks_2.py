@@ -459,6 +459,7 @@ def test_two_actions_of_a_hosted_run_may_be_entered_at_once(
                 if waiting[0] == 2:
                     begun.set()
                 await begun.wait()
+                monkeypatch.setattr(attempts, "STALE_AFTER", timedelta(hours=1))
                 await still_mine(*args)
 
             monkeypatch.setattr(gate._attempts, "_still_mine", together)

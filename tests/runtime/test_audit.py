@@ -291,7 +291,7 @@ def test_an_unknown_session_is_named(tmp_path: Path) -> None:
 @pytest.mark.promise("H4")
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=40,
+    max_examples=settings().max_examples * 2 // 3,
 )
 @given(seed=st.integers(0, 2**32), length=st.integers(5, 80), aside=st.sampled_from([1, 3, 200]))
 def test_every_life_of_a_session_is_sound(

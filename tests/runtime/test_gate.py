@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,10 +34,14 @@ def test_an_edit_keeps_the_claim_and_hides_the_old_secret_from_the_card(tmp_path
         successor = next(r.id for r in desk.state().requests.values() if r.replaces == request)
         shown = card_of(desk, successor)
         assert shown.claim == CLAIM
-        assert shown.effect == "logs eve in with ‹secret, 2 characters›"
-        assert shown.changes == (
+        changes = re.sub(r", fingerprint [0-9a-f]{8}›", "›", shown.changes)
+        assert re.fullmatch(
+            r"logs eve in with ‹secret, 2 characters, fingerprint [0-9a-f]{8}›", shown.effect
+        )
+        assert changes == (
             'who: "bob" -> "eve"; password: "‹secret, 10 characters›" -> "‹secret, 2 characters›"'
         )
+        assert (shown.edited_by, shown.replaces) == ("ana", request)
         assert desk.resume().stop == "final"
         assert desk.results() == [
             'Before it ran, ana changed the arguments: who: "bob" -> "eve"; '
@@ -63,6 +68,7 @@ def test_a_void_keeps_the_claim_and_says_what_changed(tmp_path: Path) -> None:
         shown = card_of(desk, successor)
         assert shown.claim == CLAIM
         assert shown.changes == "changed since it was approved: environment"
+        assert (shown.changed, shown.replaces) == (("environment",), request)
 
 
 def _breaks(amount: int) -> int:

@@ -104,6 +104,7 @@ def test_another_sessions_memory_is_never_seen(tmp_path: Path) -> None:
         assert texts(script.last) == ["secret of s", "answer to secret of s", "again"]
 
 
+@pytest.mark.slow
 @pytest.mark.promise("D6")
 def test_older_runs_are_told_in_short_and_the_oldest_not_at_all(tmp_path: Path) -> None:
     done: list[str] = []
@@ -190,6 +191,7 @@ def test_a_run_that_was_summed_up_is_remembered_by_its_summary(tmp_path: Path) -
     assert size_of(script.last) <= 3_000
 
 
+@pytest.mark.slow
 def test_what_children_did_is_not_remembered_and_hides_no_earlier_run(tmp_path: Path) -> None:
     inner = Agent(name="child", model=ScriptedModel([say("child's answer")]))
 
@@ -308,7 +310,7 @@ def lived(desk: Desk, number: int, end: str, begun: Any) -> None:
 
 
 @pytest.mark.promise("G6", "D6")
-@settings(max_examples=20)
+@settings(max_examples=settings().max_examples // 3)
 @given(lives=LIVES, limit=st.sampled_from([1_000, 2_500, 200_000]))
 def test_whatever_a_session_lived_through_what_its_model_is_shown_is_sound(
     lives: list[tuple[Any, list[list[str]], str, int]], limit: int

@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 
 from placet import OpenAIModel, PlacetError, tool
+from placet.agent import loop
 from placet.agent.tools import Tool
 from tests.runtime.desk import Desk
 from tests.servers.model_server import Fault, ModelServer
 from tests.servers.model_server import calls as wire_calls
+
+
+@pytest.fixture(autouse=True)
+def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a model that failed be asked again at once."""
+    monkeypatch.setattr(loop, "MODEL_BACKOFF", timedelta(milliseconds=1))
 
 
 def refund_tool(done: list[int]) -> Tool:

@@ -175,16 +175,19 @@ def test_children_side_by_side_are_decided_one_by_one(tmp_path: Path) -> None:
 
 @pytest.mark.promise("G13", "D5")
 @pytest.mark.conformance(30, 31)
-@pytest.mark.parametrize("surface", ["*", "bank"])
+@pytest.mark.parametrize(
+    "surface, count",
+    [("bank", 4), *(pytest.param(s, 12, marks=pytest.mark.slow) for s in ("*", "bank"))],
+)
 def test_children_decided_together_on_one_surface_void_nothing(
-    tmp_path: Path, surface: str
+    tmp_path: Path, surface: str, count: int
 ) -> None:
     done: list[str] = []
-    tasks = [f"t{number}" for number in range(12)]
+    tasks = [f"t{number}" for number in range(count)]
     boss = agent("boss", to_payer(*tasks), payer(done, surface=surface))
     with Desk(tmp_path, agent=boss) as desk:
         waiting = desk.start().waiting
-        assert len(waiting) == 12
+        assert len(waiting) == count
         oldest_first = [task_of(desk, request) for request in by_age(desk, waiting)]
         for request in waiting:
             desk.decide(request, "approve")

@@ -11,7 +11,7 @@ import pytest
 from placet import Agent, ScriptedModel, ask_person
 from placet.agent.messages import ModelRequest
 from placet.agent.models.scripted import call, calls, raw_call, say
-from placet.core.card import render_text
+from placet.core.card_surfaces import plain
 from tests.runtime.desk import Clock, Desk, answers, code_of, effect, told
 
 ASKER = {"requester": "rob"}
@@ -223,7 +223,7 @@ def test_the_card_shows_the_question_and_what_the_answer_must_be(tmp_path: Path)
         }
         assert card.effect == "asks: Which colour?"
         assert card.approvers == ("ana", "rob")
-        text = render_text(card)
+        text = plain(card)
         assert text.startswith("Question ")
         assert "then the run goes on without an answer" in text
         assert code_of(lambda: desk.answer(request, "red", digest="0" * 64)) == "digest_mismatch"

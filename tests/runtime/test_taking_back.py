@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from placet import IdempotencyKey, NotDone, tool
+from placet import IdempotencyKey, NotDone, RunResult, tool
+from placet.agent import loop
 from placet.agent.models.scripted import call, say
 from placet.agent.tools import Tool
 from placet.core.commands import Names
 from placet.core.state import CallOver
 from placet.core.values import Occurrence
-from tests.runtime.desk import Desk
+from tests.runtime.desk import Clock, Desk
 
 SCRIPT = [call("act", what="a"), say("ok")]
 NOW = timedelta(milliseconds=1)
@@ -173,20 +174,37 @@ def test_what_has_a_snapshot_is_rolled_back_to_it(tmp_path: Path) -> None:
         ]
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Give a clock to set by hand, and have no driver sit a pause out meanwhile."""
+    monkeypatch.setattr(loop, "SITS_OUT", timedelta(0))
+    return Clock()
+
+
+def ended(desk: Desk, clock: Clock) -> RunResult:
+    """Carry a run on past all the pauses between its tries."""
+    result = desk.start()
+    while result.stop is None:
+        clock.now += timedelta(minutes=1)
+        result = desk.resume()
+    assert isinstance(result, RunResult)
+    return result
+
+
 @pytest.mark.promise("D8")
-def test_a_roll_back_that_fails_is_followed_by_a_compensation_or_a_person(tmp_path: Path) -> None:
+def test_a_roll_back_that_fails_is_followed_by_a_compensation_or_a_person(
+    tmp_path: Path, clock: Clock
+) -> None:
     path = tmp_path / "file"
     path.write_text("before")
     act = file_tool(path, restore_fails=True)
-    with Desk(tmp_path, SCRIPT, [act]) as desk:
-        result = desk.start()
-        while result.stop is None:
-            result = desk.resume()
+    with Desk(tmp_path, SCRIPT, [act], clock=clock) as desk:
+        result = ended(desk, clock)
         assert (result.stop, len(result.waiting)) == ("approval_required", 1)
 
 
 @pytest.mark.promise("D8")
-def test_a_compensation_follows_a_roll_back_that_failed(tmp_path: Path) -> None:
+def test_a_compensation_follows_a_roll_back_that_failed(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "file"
     path.write_text("before")
     act = file_tool(path, restore_fails=True)
@@ -196,10 +214,8 @@ def test_a_compensation_follows_a_roll_back_that_failed(tmp_path: Path) -> None:
         path.write_text("undone")
         return "void"
 
-    with Desk(tmp_path, SCRIPT, [act]) as desk:
-        result = desk.start()
-        while result.stop is None:
-            result = desk.resume()
+    with Desk(tmp_path, SCRIPT, [act], clock=clock) as desk:
+        result = ended(desk, clock)
         assert (result.stop, path.read_text()) == ("final", "undone")
         assert code(desk) == "tool_failed_and_compensated"
 

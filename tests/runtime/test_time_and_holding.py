@@ -284,10 +284,8 @@ def test_leaving_the_client_while_a_body_runs_keeps_its_outcome(tmp_path: Path) 
             await waiting
         placet.close()
         release.set()
-        for _ in range(500):
-            await asyncio.sleep(0.01)
-            if not placet._driving:
-                break
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others)
 
     with Desk(tmp_path, [call("pay"), say("ok")], [pay]) as desk:
         desk.do(left)

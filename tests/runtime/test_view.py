@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from placet import Agent, ModelTrouble, ScriptedModel, tool
+from placet.agent import loop
 from placet.agent.messages import (
     AssistantMessage,
     ModelRequest,
@@ -143,7 +145,10 @@ def test_a_break_around_a_summary_repeats_soundly(tmp_path: Path, breaks: str) -
 
 
 @pytest.mark.promise("D6")
-def test_a_summary_that_says_nothing_is_no_summary(tmp_path: Path) -> None:
+def test_a_summary_that_says_nothing_is_no_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "MODEL_BACKOFF", timedelta(milliseconds=1))
     script, empty = Counting(12), [True]
 
     def reply(request: ModelRequest) -> Any:

@@ -267,6 +267,7 @@ store.close()
 """
 
 
+@pytest.mark.slow
 def test_processes_share_one_file(place: SqlitePlace) -> None:
     store = place.open()
     running = [

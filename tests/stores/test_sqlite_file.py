@@ -300,6 +300,9 @@ def test_steps_that_frameworks_named_before_version_3_are_found_by_their_names(
         session.propose(ALLOW, step=step, entry=entry)
     place.close()
     place.sql("DROP TABLE step_names")
+    place.sql("DROP TABLE keys")
+    for column in ("data_key", "mac", "erased"):
+        place.sql(f"ALTER TABLE sessions DROP COLUMN {column}")
     place.sql("UPDATE meta SET value = 2 WHERE name = 'version'")
     store = place.open(clock=Clock())
     found = [

@@ -123,6 +123,14 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Who else is asked from an instant on, before the deadline; nobody else: they are reminded."""
+
+    at: datetime
+    approvers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
     """What is shown of a request; its words are in `language`.
 
@@ -164,6 +172,7 @@ class Card:
     approvers: tuple[str, ...]
     quorum: int
     votes: tuple[str, ...]
+    escalation: tuple[Asking, ...]
     opened_at: datetime
     deadline_at: datetime
     then: str
@@ -176,12 +185,14 @@ def card_of(
     draft: Draft,
     story: Story,
     *,
+    now: datetime | None = None,
     salt: str = "",
     language: Language = "en",
 ) -> Card:
     """Make the card of a request from what is stored of it.
 
-    `salt`, the session's in hexadecimal, keys the fingerprints of masked secrets.
+    Its approvers are those who may decide at `now`, or when it was opened. `salt`, the session's in
+    hexadecimal, keys the fingerprints of masked secrets.
     """
     display = story.display
     masking = Masking(salt=salt, fields=secrets_of(display), language=language)
@@ -225,11 +236,15 @@ def card_of(
         failures=tuple(map(show.attempt, story.attempts)),
         earlier=None if story.earlier is None else show.earlier(story.earlier),
         key=idempotency_key(call.digest) if request.kind == "settlement" else "",
-        approvers=tuple(map(show.name, sorted(request.needs.people(request.requester)))),
+        approvers=tuple(map(show.name, sorted(request.people(now or request.opened_at)))),
         quorum=request.needs.quorum,
         votes=tuple(map(show.name, state.votes))
         if isinstance(state, (Open, Approved, Spent))
         else (),
+        escalation=tuple(
+            Asking(at=request.opened_at + each.after, approvers=tuple(map(show.name, each.approvers)))
+            for each in request.escalation
+        ),
         opened_at=request.opened_at,
         deadline_at=request.deadline_at,
         then=said(language, f"then.{request.kind}") if isinstance(state, Open) else "",

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import NoReturn
 
 from placet.core.card import Attempt, Card, Change, Field
@@ -183,6 +184,7 @@ class _Laying:
             "run": self._run(),
             "approvers": self._approvers(),
             "votes": self._votes(),
+            "escalation": self._escalation(),
             "deadline": self._deadline(),
             "answers": self._answers(),
             "key": _texts(self._card.key),
@@ -310,8 +312,18 @@ class _Laying:
         row = self._say("votes.of", people=Words(""), count=len(card.votes), quorum=card.quorum)
         return [Row(_joined([*people, *row.pieces]))]
 
+    def _escalation(self) -> list[Row]:
+        if self._card.status != "waiting":
+            return []
+        return [
+            self._say("escalation.asks", at=_instant(each.at), people=self._people(each.approvers))
+            if each.approvers
+            else self._say("escalation.reminds", at=_instant(each.at))
+            for each in self._card.escalation
+        ]
+
     def _deadline(self) -> list[Row]:
-        deadline = Words(f"{self._card.deadline_at:%Y-%m-%d %H:%M:%S}")
+        deadline = _instant(self._card.deadline_at)
         if not self._card.then:
             return [self._say("deadline.past", deadline=deadline)]
         then = self._words(f"then.{self._card.kind}")
@@ -326,6 +338,10 @@ class _Laying:
 def _name(shown: str) -> Text:
     """Give a name as a text: one that could be taken for other words stands in quotes."""
     return Text(shown if _PLAIN.fullmatch(shown) else _quoted(shown))
+
+
+def _instant(at: datetime) -> Words:
+    return Words(f"{at:%Y-%m-%d %H:%M:%S}")
 
 
 def _quoted(shown: str) -> str:

@@ -40,6 +40,7 @@ COMMANDS = {
     "withdraw": "deciding",
     "grants": "granting",
     "revoke": "granting",
+    "fatigue": "fatigue",
     "audit": "records",
     "export": "records",
     "import": "records",

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from placet import Happened, IdempotencyKey, NotDone, NotHappened, Unsure, tool
+from placet import Happened, IdempotencyKey, Money, NotDone, NotHappened, Unsure, tool
 
 
 # Shown: a read.
@@ -32,6 +32,7 @@ def large(arguments: Mapping[str, Any]) -> bool:
     version="1",
     surface="payments",
     effect="pays {cents} cents back for order {order}",
+    cost=Money("cents", "USD", places=2),
     approval=large,
     idempotent=True,
     retries=2,

@@ -49,8 +49,11 @@ _RISKY_VARIABLES = (
 _INTERPRETERS = re.compile(
     r"(?:python|pypy|perl|ruby|jruby|irb|node|nodejs|deno|bun|php|lua|luajit|tclsh|wish|expect"
     r"|rscript|r|julia|osascript|groovy|scala|guile|racket|sbcl|elixir|iex|erl|escript|ghc|runghc"
-    r"|ghci|octave|jshell|m4|ed|ex|vi|vim|nvim|emacs|gdb|sqlite3|psql|mysql)[0-9.]*"
+    r"|ghci|octave|jshell)[0-9.]*"
 )
+
+#: What runs code or commands from its words, its input or a file, whatever its first argument is.
+_ALWAYS_CODE = frozenset("ed emacs ex gdb m4 mysql nvim psql sqlite3 vi vim".split())
 _PYTHON_FLAGS = frozenset("-u -B -I -s -S -E -O -OO -q -bb -b".split())
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _MODULES_OF_CODE = frozenset("asyncio code pdb timeit".split())
@@ -197,7 +200,7 @@ def _is_code(program: str, given: tuple[str, ...]) -> bool:
     if program == "sed":
         return not _sed_only_edits(given)
     if not _INTERPRETERS.fullmatch(program):
-        return False
+        return program in _ALWAYS_CODE
     if _PYTHON.fullmatch(program):
         given = _without_flags(given)
         if given[:1] == ("-m",):

@@ -42,8 +42,7 @@ class CommandRule:
     """A pattern of commands, and what those may have beside their words.
 
     `words` are compared one by one, exactly: `"*"` stands for any one word, `"**"`, at the end
-    only, for any number of them. The words from the first of these on are the
-    command's own:
+    only, for any number of them. The words from the first of these on are the command's own:
 
     - `options`, where given, is the whole list of those that may begin with `-`;
     - `unless` takes the command out of the rule where any of them matches, or is an abbreviation

@@ -25,6 +25,9 @@ ALIAS = "`git` is given a configuration"
 #: How many of the later words of what cannot be told are tried as the beginning of a command.
 MAX_TRIED = 64
 
+#: How many words such a command is taken to have.
+MAX_TRIED_WORDS = 256
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper:
@@ -201,7 +204,8 @@ def _tried(command: SimpleCommand, doubt: str) -> Opened:
     return Opened(
         doubts=[doubt.format(command.program)],
         tried_commands=[
-            replace(command, words=before + words[at:], redirections=()) for at in places
+            replace(command, words=before + words[at : at + MAX_TRIED_WORDS], redirections=())
+            for at in places
         ],
         tried_texts=[*_texts_in(words[1:]), *_fed(command)],
     )

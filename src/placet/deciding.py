@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placet.core.card import Card
+from placet.core.card_words import Language
 from placet.core.errors import InvalidInput
 from placet.core.state import Grant
 from placet.core.values import GrantTerms
@@ -131,10 +132,12 @@ class Deciding:
         """
         return await self.engine.read(inbox_of, self.engine, session=session, limit=limit)
 
-    async def show(self, request_id: str, *, session: str | None = None) -> Card:
+    async def show(
+        self, request_id: str, *, session: str | None = None, language: Language | None = None
+    ) -> Card:
         """Give the card of a request; one of another session than is named is not found (G11)."""
         row = await self.engine.find_request(request_id, session=session)
-        return await self.people.card(row)
+        return await self.people.card(row, language=language)
 
     async def grants(self, session: str) -> Sequence[Grant]:
         """Give the standing grants of a session, those that end first before the others (G12).

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
 from placet.core.card import Attempt, Card, Earlier, Story, card_of
 from placet.core.card_words import Language
 from placet.core.state import Call, Open, Request, Run, Superseded, Voided
-from placet.core.values import Draft, Needs, Occurrence
+from placet.core.values import Draft, Escalation, Needs, Occurrence
 from tests.core.build import ASK, SALT, asking, sound
 
 #: What is not hostile, in each position that is not looked at.
@@ -71,18 +72,17 @@ class Making:
         self.request = replace(self.request, **changes)
         return self
 
+    def ran(self, **changes: Any) -> Making:
+        """Change the run."""
+        self.run = replace(self.run, **changes)
+        return self
+
     def told(self, **changes: Any) -> Making:
         """Change the story; `display` is changed by its own fields."""
         if "display" in changes:
             changes["display"] = {**self.story.display, **changes["display"]}
         self.story = replace(self.story, **changes)
         return self
-
-
-def _run(text: str, **changes: Any) -> Making:
-    making = Making()
-    making.run = replace(making.run, **changes)
-    return making
 
 
 def _session(text: str) -> Making:
@@ -133,10 +133,13 @@ POSITIONS: Mapping[str, Callable[[str], Making]] = {
         earlier=Earlier(code="tool_failed", times=1, told=text)
     ),
     "requester": lambda text: Making().asked(requester=text),
-    "agent": lambda text: _run(text, agent=text),
-    "run": lambda text: _run(text, id=text),
-    "run above": lambda text: _run(text, parent=Occurrence(text, 1, 0)),
+    "agent": lambda text: Making().ran(agent=text),
+    "run": lambda text: Making().ran(id=text),
+    "run above": lambda text: Making().ran(parent=Occurrence(text, 1, 0)),
     "session": _session,
     "approver": lambda text: Making().asked(needs=Needs(approvers=(text, "~"), quorum=2)),
+    "approver to come": lambda text: Making().asked(
+        escalation=(Escalation(after=timedelta(minutes=5), approvers=("cy", text)),)
+    ),
     "voter": lambda text: Making().asked(state=Open(votes=(text, "bob"))),
 }

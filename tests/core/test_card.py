@@ -1,32 +1,24 @@
-"""The card says all that a decision needs (H1), and shows no secret, wherever it stands (H2)."""
+"""The card says all that a decision needs (H1), in either language."""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import replace
-from html import escape
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from placet.core.card import Attempt, Card, Earlier
-from placet.core.card_parts import Text, Words, layout_of
-from placet.core.card_surfaces import html, markdown, plain, terminal
+from placet.core.card import Attempt, Card, card_of
+from placet.core.card_parts import layout_of
+from placet.core.card_surfaces import plain
 from placet.core.card_words import LANGUAGES, WORDS
 from placet.core.state import Approved, Open, Superseded, Voided
-from placet.core.values import Needs, Occurrence
-from tests.core.build import SALT
+from placet.core.values import Escalation, Needs, Occurrence
 from tests.core.cards import Making
-from tests.tidy import ROOT
 
-EFFECT = "logs {who} in with {password}"
 FINGERPRINT = re.compile(r"(, fingerprint |，指纹 )[0-9a-f]{8}›")
-
-
-def shown(arguments: dict[str, Any], *, effect: str = "", changes: str = "") -> Card:
-    making = Making(arguments).told(display={"effect": effect, "cost": None}, changes=changes)
-    return making.card(salt="")
 
 
 def lines(card: Card) -> list[str]:
@@ -266,6 +258,31 @@ def test_what_is_closed_promises_nothing_for_its_deadline() -> None:
     assert part(making, "votes") == "  votes       ann"
 
 
+@pytest.mark.promise("G9", "H1")
+def test_a_card_says_who_else_will_be_asked_and_who_may_decide_now() -> None:
+    steps = (
+        Escalation(after=timedelta(minutes=5), approvers=("cy", "di")),
+        Escalation(after=timedelta(minutes=10)),
+    )
+    making = Making().asked(escalation=steps)
+    assert part(making, "escalation").split("\n") == [
+        "  escalation  from 2026-01-01 12:05:00 UTC on cy, di may decide, too",
+        "    a reminder at 2026-01-01 12:10:00 UTC",
+    ]
+    assert part(making, "approvers") == "  approvers   ann, bob (1 needed)"
+    late = card_of(
+        making.request,
+        making.call,
+        making.run,
+        making.draft,
+        making.story,
+        now=making.request.opened_at + timedelta(minutes=6),
+    )
+    assert late.approvers == ("ann", "bob", "cy", "di")
+    closed = making.asked(state=Approved(votes=("ann",))).card()
+    assert "escalation" not in [found.key for found in layout_of(closed).parts]
+
+
 @pytest.mark.promise("D4", "H1")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_settlement_says_what_each_answer_means_and_its_key(language: Any) -> None:
@@ -314,165 +331,3 @@ def test_what_is_not_known_is_not_on_the_card() -> None:
     ]
     assert part(making, "reversible") == "  reversible  yes"
     assert part(making, "rule") == "  asked by    gated"
-
-
-# --- no secret ------------------------------------------------------------------------------------
-
-
-@pytest.mark.promise("H1", "H2")
-def test_both_sides_of_an_edited_secret_are_masked_and_the_rest_is_shown() -> None:
-    edited = [
-        {"name": "password", "old": "hunter2old", "new": "hunter2"},
-        {"name": "who", "old": "bob", "new": "eve"},
-        {"name": "note", "new": "x"},
-    ]
-    made = shown({"who": "eve", "password": "hunter2", "note": "x"}, changes=json.dumps(edited))
-    assert made.changes == (
-        'password: "‹secret, 10 characters›" -> "‹secret, 7 characters›"; who: "bob" -> "eve"; '
-        'note: (absent) -> "x"'
-    )
-
-
-@pytest.mark.promise("H1")
-def test_a_sentence_of_what_changed_and_a_replaced_text_are_shown() -> None:
-    sentence = "changed since it was approved: tool, environment"
-    assert shown({}, changes=sentence).changes == sentence
-    unreadable = json.dumps([{"unreadable": True}, {"name": "who", "new": "eve"}])
-    assert shown({}, changes=unreadable).changes == (
-        'the unreadable text was replaced; who: (absent) -> "eve"'
-    )
-
-
-@pytest.mark.promise("H2")
-@pytest.mark.parametrize("secret", ['a"b', "a\nb", "a", "ab", "‹secret›"])
-def test_an_effect_holds_what_the_arguments_show_and_no_more(secret: str) -> None:
-    who = "abba" + secret
-    made = shown({"password": secret, "who": who}, effect=EFFECT)
-    told = f"‹secret, {len(secret)} character{'' if len(secret) == 1 else 's'}›"
-    bob = who.replace("‹", "‹literal ‹›").replace("\n", "⟦U+000A⟧")
-    assert made.effect == f"logs {bob} in with {told}"
-
-
-@pytest.mark.promise("H2")
-def test_a_secret_within_an_argument_is_masked_in_the_effect() -> None:
-    made = shown(
-        {"login": {"password": 'q"\n', "user": "bob"}, "to": "{login}"}, effect="{to}: {login}"
-    )
-    assert made.effect == '{login}: {"password": "‹secret, 3 characters›", "user": "bob"}'
-
-
-@pytest.mark.promise("H2")
-def test_a_short_secret_in_a_longer_one_leaves_nothing_of_it() -> None:
-    made = shown({"pass": "hunter", "password": "hunter2old"}, effect="{pass} then {password}")
-    assert made.effect == "‹secret, 6 characters› then ‹secret, 10 characters›"
-
-
-SECRET = "correct horse battery"
-
-
-def secretive(language: Any = "en", salt: str = SALT) -> Card:
-    """Give a card of an action with a secret, of which everything else that is told tells, too."""
-    edited = json.dumps([{"name": "login", "old": {"code": SECRET}, "new": {"code": SECRET}}])
-    making = Making({"login": {"code": SECRET, "user": "bob"}, "list": [{"token": SECRET}]}).told(
-        display={
-            "effect": "logs in with {login}",
-            "preview": f"+{SECRET}\n-",
-            "secrets": ["login.code"],
-        },
-        grounds=f"because of {SECRET}",
-        claim=f"I use {SECRET}",
-        changes=edited,
-        replaced=None,
-        attempts=[Attempt(number=1, end="failed", cause=f"{SECRET} is wrong")],
-        earlier=Earlier(code="tool_failed", times=1, told=f"Failed: {SECRET}"),
-    )
-    return making.card(language, salt=salt)
-
-
-@pytest.mark.promise("H1", "H2")
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("surface", [plain, terminal, markdown, html])
-def test_a_secret_stands_nowhere_and_is_one_fingerprint_everywhere(
-    surface: Any, language: Any
-) -> None:
-    page = surface(secretive(language))
-    assert "horse" not in page
-    assert "bob" in page
-    wraps = page.replace("\n      ⋮ ", "")
-    found = re.findall(r"(?:fingerprint|指纹) ?([0-9a-f]{8})›", wraps)
-    assert len(found) == 10
-    assert len(set(found)) == 1
-
-
-@pytest.mark.promise("H2")
-def test_the_fingerprint_of_a_secret_is_keyed_with_the_salt_of_the_session() -> None:
-    assert plain(secretive()) == plain(secretive())
-    assert plain(secretive()) != plain(secretive(salt="77" * 16))
-
-
-@pytest.mark.promise("G3", "H2")
-def test_masking_changes_no_digest() -> None:
-    making = Making({"password": "hunter2"})
-    before = json.dumps(making.draft.document(), sort_keys=True)
-    made = making.card()
-    assert json.dumps(making.draft.document(), sort_keys=True) == before
-    assert made.digest == making.request.digest
-
-
-# --- pieces and words -----------------------------------------------------------------------------
-
-
-@pytest.mark.promise("H2")
-def test_a_text_cannot_be_put_anywhere_without_an_escape() -> None:
-    text = Text("<b>")
-    for forgetful in (str, "{}".format, "{!s:>9}".format, "<p>".join, escape):
-        with pytest.raises((TypeError, AttributeError)):
-            forgetful(text)  # type: ignore[arg-type]  # What a forgetful surface would do.
-    assert text.through(lambda shown: shown.replace("<", "&lt;")) == "&lt;b>"
-
-
-@pytest.mark.promise("H2")
-def test_the_layout_holds_strangers_texts_in_texts_alone() -> None:
-    making = Making({"stranger": "stranger"}).asked(tool="stranger", rule="stranger")
-    for found in layout_of(making.card()).parts:
-        for row in found.rows:
-            words = [piece.said for piece in row.pieces if isinstance(piece, Words)]
-            assert not [each for each in words if "stranger" in each]
-
-
-def test_the_languages_have_the_same_words_with_the_same_places() -> None:
-    places = re.compile(r"\{\w+\}")
-    for language in LANGUAGES:
-        assert WORDS[language].keys() == WORDS["en"].keys()
-        for key, words in WORDS[language].items():
-            assert {*places.findall(words)} == {*places.findall(WORDS["en"][key])} or key in (
-                "lines.one",
-                "characters.one",
-                "earlier.one",
-            ), key
-
-
-@pytest.mark.promise("H2")
-def test_the_words_of_the_cards_are_no_markup() -> None:
-    for language in LANGUAGES:
-        for key, words in WORDS[language].items():
-            assert not set(re.sub(r"\{\w+\}|->", "", words)) & set("`*_[]{}<>&#|~\\@$⟦⟧‹›\n"), key
-            assert "://" not in words
-            assert re.search(r"\w\.\w", words) is None, key
-
-
-def test_every_word_is_one_that_a_card_says() -> None:
-    core = ROOT / "src/placet/core"
-    names = ("card.py", "card_parts.py", "masking.py")
-    sources = "".join((core / name).read_text(encoding="utf-8") for name in names)
-    for key in WORDS["en"]:
-        family = key.partition(".")[0]
-        assert (
-            f'"{key}"' in sources
-            or f'f"{family}.' in sources
-            or family
-            in (
-                "lines",
-                "characters",
-            )
-        ), key

@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from placet.core.card import Card
 from placet.core.card_parts import layout_of
 from placet.core.card_surfaces import html, markdown, plain, terminal
-from placet.core.card_words import WORDS, Language
+from placet.core.card_words import LANGUAGES, WORDS, Language
 from placet.core.display import columns, visible
 from placet.core.masking import Masking
 from tests.core.cards import POSITIONS
@@ -278,6 +278,19 @@ def test_any_text_changes_nothing_around_it(text: str, position: str, surface: s
     page = SURFACES[surface](card(position, text))
     seen(page)
     assert numberless(READ[surface](page)[0]) == calm_around(surface, position, calm(text))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_markup_of_a_card_is_what_it_is_meant_to_be(language: Language) -> None:
+    made = card("preview", "one\ntwo", language)
+    around, _ = read_markdown(markdown(made))
+    parts = layout_of(made).parts
+    assert around.count("strong_open ") == len(parts) + 1
+    assert around.count("fence ") == 1
+    assert not [each for each in around if "*" in each or "`" in each]
+    found, _ = read_html(html(made))
+    assert found.count("<dt []>") == len(parts)
+    assert found[0].endswith(f"('lang', '{language}')]>")
 
 
 # --- what is long ---------------------------------------------------------------------------------

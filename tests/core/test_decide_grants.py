@@ -10,6 +10,7 @@ import pytest
 from placet.core import commands as c
 from placet.core import events as e
 from placet.core.values import Ask, GrantTerms, Needs
+from placet.core.work import Wait
 from tests.core.build import (
     AGAIN,
     ALLOW,
@@ -26,6 +27,7 @@ from tests.core.build import (
     approve,
     grant,
     names,
+    reject,
     sound,
 )
 
@@ -205,8 +207,12 @@ def test_what_a_grant_lets_run_is_held_while_a_request_waits() -> None:
     calls = [sound(0, step=2, arguments=TO), sound(1, step=2, arguments={"other": 1})]
     world.propose(*calls)
     assert [world.code(0, step=2), world.code(1, step=2)] == ["Allowed", "Asking"]
-    assert world.refused(world.beginning(0, step=2)) in ("held", "stale_fence")
-    assert world.state.requests[world.asked(1, step=2).id].pending
+    work = world.work()
+    assert isinstance(work, Wait)
+    assert work.held_by == (world.asked(1, step=2).id,)
+    world.apply(reject(world.asked(1, step=2).id))
+    world.lease()
+    assert names(world.begin(0, step=2)) == ["AttemptBegun"]
 
 
 def test_of_two_that_cover_a_call_the_one_that_ends_first_is_used() -> None:

@@ -242,9 +242,11 @@ def test_columns_are_rather_too_many_than_too_few() -> None:
 @pytest.mark.parametrize(
     "unit",
     [
-        "sk-", "eyJaaaaaaaa.", '"', "-----BEGIN PRIVATE KEY-----\n", '"token', "\u202e\u202d",
+        "sk-", "eyJaaaaaaaa.", "4 ", "密码是", '"', "-----BEGIN PRIVATE KEY-----\n", '"token',
+        "\u202e\u202d",
         *(pytest.param(unit, marks=pytest.mark.slow) for unit in (
-            "eyJ-", "://", "://a:", '"a', "bearer ", "token=", "\\n", "-----BEGIN A ", "a",
+            "eyJ-", "://", "://a:", '"a', "bearer ", "token=", "token: ", "4", "4-", "\\n",
+            "-----BEGIN A ", "a",
             "\u0301", "\u0301\u0302", " ", "⟦", "好",
         )),
     ],

@@ -193,7 +193,12 @@ SLOW = {
     "a roll-back and a compensation of what is tried again",
     "a compensation beside an effect, and a cancelled run",
     "a compensation in a hosted run",
+    "a hosted run, two processes and the worker",
+    "a saga that is stopped, and a person asked",
+    "a saga of two effects, a crash",
+    "a child run",
     "a framework takes what it has not seen",
+    "child runs void each other",
 }
 
 

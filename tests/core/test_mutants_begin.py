@@ -21,6 +21,7 @@ from tests.core.build import (
     ALLOW,
     ASK,
     ASK_TWO,
+    DONE,
     RAISED,
     World,
     approve,
@@ -109,6 +110,15 @@ def test_an_approval_is_void_where_policy_asks_more_people_by_now() -> None:
     world = approved()
     assert "RequestVoided" in names(world.begin(today=sound(ruling=ASK_TWO)))
     assert (world.asked().needs.quorum, world.asked().state) == (2, Open())
+
+
+@pytest.mark.promise("G13")
+def test_every_effect_that_begins_is_counted_on_its_surface() -> None:
+    world = asking(ALLOW, ALLOW)
+    for count in (1, 2):
+        world.begin(count - 1)
+        world.conclude(DONE, count - 1)
+        assert world.state.surfaces == {"payments": count}
 
 
 @pytest.mark.promise("G3", "G13")

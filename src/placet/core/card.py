@@ -35,7 +35,7 @@ from placet.core.state import (
     Superseded,
     Voided,
 )
-from placet.core.values import CallCode, Draft, RequestKind, idempotency_key
+from placet.core.values import CallCode, Draft, Escalation, RequestKind, idempotency_key
 
 #: The state of a request in one word.
 RequestStatus = Literal[
@@ -201,7 +201,6 @@ def card_of(
             masking = masking.knowing(arguments)
     shown = masked_arguments(masking, draft.arguments)
     show = _Showing(masking)
-    state = request.state
     replaced = story.replaced.state if story.replaced is not None else None
     edits = tuple(map(show.change, changes_of(story.changes) or ()))
     return Card(
@@ -238,16 +237,11 @@ def card_of(
         key=idempotency_key(call.digest) if request.kind == "settlement" else "",
         approvers=tuple(map(show.name, sorted(request.people(now or request.opened_at)))),
         quorum=request.needs.quorum,
-        votes=tuple(map(show.name, state.votes))
-        if isinstance(state, (Open, Approved, Spent))
-        else (),
-        escalation=tuple(
-            Asking(at=request.opened_at + each.after, approvers=tuple(map(show.name, each.approvers)))
-            for each in request.escalation
-        ),
+        votes=tuple(map(show.name, _votes(request))),
+        escalation=tuple(show.escalation(request, each) for each in request.escalation),
         opened_at=request.opened_at,
         deadline_at=request.deadline_at,
-        then=said(language, f"then.{request.kind}") if isinstance(state, Open) else "",
+        then=said(language, f"then.{request.kind}") if isinstance(request.state, Open) else "",
     )
 
 
@@ -274,6 +268,10 @@ def status_of(request: Request) -> RequestStatus:
             return "settled"
         case Answered():
             return "answered"
+
+
+def _votes(request: Request) -> tuple[str, ...]:
+    return request.state.votes if isinstance(request.state, (Open, Approved, Spent)) else ()
 
 
 def changes_of(stored: str) -> list[dict[str, JsonValue]] | None:
@@ -328,6 +326,11 @@ class _Showing:
     def earlier(self, earlier: Earlier) -> Earlier:
         """Show an earlier proposal of the call."""
         return Earlier(code=earlier.code, times=earlier.times, told=self.told(earlier.told))
+
+    def escalation(self, request: Request, step: Escalation) -> Asking:
+        """Show who else is asked, and from when on."""
+        people = tuple(map(self.name, step.approvers))
+        return Asking(at=request.opened_at + step.after, approvers=people)
 
     def change(self, change: Mapping[str, JsonValue]) -> Change:
         """Show a change of an edit; one without a name replaced what could not be read."""

@@ -25,6 +25,11 @@ _ANSWERS: Mapping[RequestKind, tuple[str, ...]] = {
     "question": ("question",),
 }
 
+#: More of one text than this is folded, and of one part more rows: the surfaces say so.
+MOST_CHARACTERS = 4000
+MOST_LINES = 100
+MOST_ROWS = 200
+
 #: A text of one line that is longer stands as a block, as one of several lines does.
 MOST_QUOTED = 400
 
@@ -85,6 +90,9 @@ class Text:
 
 Piece = Words | Text
 
+#: What can stand in a place of fixed words.
+Place = Piece | tuple[Piece, ...] | int
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -116,9 +124,9 @@ class Layout:
 class Limits:
     """How much of one text, and how many rows of one part, are shown before they are folded."""
 
-    characters: int = 4000
-    lines: int = 100
-    rows: int = 200
+    characters: int = MOST_CHARACTERS
+    lines: int = MOST_LINES
+    rows: int = MOST_ROWS
 
 
 #: What a surface shows where it is not asked for the whole.
@@ -134,15 +142,13 @@ def layout_of(card: Card, *, limits: Limits | None = LIMITS) -> Layout:
     return replace(laid, parts=tuple(folded))
 
 
-def phrase(language: Language, key: str, **places: Piece | int) -> tuple[Piece, ...]:
+def phrase(language: Language, key: str, **places: Place) -> tuple[Piece, ...]:
     """Give fixed words with pieces in their places."""
     pieces: list[Piece] = []
     at = 0
     template = WORDS[language][key]
     for place in _PLACE.finditer(template):
-        found = places[place[1]]
-        piece = Words(str(found)) if isinstance(found, int) else found
-        pieces += (Words(template[at : place.start()]), piece)
+        pieces += (Words(template[at : place.start()]), *_pieces(places[place[1]]))
         at = place.end()
     pieces.append(Words(template[at:]))
     return _joined(pieces)
@@ -206,8 +212,15 @@ class _Laying:
     def _words(self, key: str) -> Words:
         return Words(said(self._language, key))
 
-    def _say(self, key: str, **places: Piece | int) -> Row:
+    def _say(self, key: str, **places: Place) -> Row:
         return Row(phrase(self._language, key, **places))
+
+    def _people(self, names: Iterable[str]) -> tuple[Piece, ...]:
+        return self._listed(map(_name, names))
+
+    def _listed(self, pieces: Iterable[Piece]) -> tuple[Piece, ...]:
+        between = self._words("list")
+        return _joined([each for piece in pieces for each in (between, piece)][1:])
 
     def _tool(self) -> list[Row]:
         card = self._card
@@ -246,9 +259,8 @@ class _Laying:
         if card.edited_by:
             rows.append(self._say("changed.by", person=_name(card.edited_by), request=before))
         if card.changed:
-            what = _listed(self._language, map(self._changed, card.changed))
-            row = self._say("changed.since", request=before, what=Words(""))
-            rows.append(Row(_joined([*row.pieces, *what])))
+            what = self._listed(map(self._changed, card.changed))
+            rows.append(self._say("changed.since", request=before, what=what))
         elif not card.edits:
             rows += self._block(card.changes)
         return rows
@@ -279,11 +291,11 @@ class _Laying:
         key = f"earlier.{'one' if found.times == 1 else 'many'}"
         return [self._under(key, "told", found.told, code=Text(found.code), count=found.times)]
 
-    def _under(self, key: str, place: str, told: str, **places: Piece | int) -> Row:
+    def _under(self, key: str, place: str, told: str, **places: Place) -> Row:
         """Show words that end in a text: under them where it has several lines."""
         if "\n" not in told:
             return self._say(key, **places, **{place: Text(told)})
-        return Row(self._say(key, **places, **{place: Words("")}).pieces, Text(told))
+        return Row(self._say(key, **places, **{place: ()}).pieces, Text(told))
 
     def _requester(self) -> list[Row]:
         card = self._card
@@ -298,19 +310,17 @@ class _Laying:
         return [self._say("run.under", run=run, parent=_name(self._card.parent))]
 
     def _approvers(self) -> list[Row]:
-        people = _listed(self._language, map(_name, self._card.approvers))
-        row = self._say("approvers.needed", people=Words(""), count=self._card.quorum)
-        return [Row(_joined([*(people or (self._words("nobody"),)), *row.pieces]))]
+        people = self._people(self._card.approvers) or self._words("nobody")
+        return [self._say("approvers.needed", people=people, count=self._card.quorum)]
 
     def _votes(self) -> list[Row]:
         card = self._card
         if not card.votes:
             return []
-        people = _listed(self._language, map(_name, card.votes))
+        people = self._people(card.votes)
         if card.quorum == 1:
             return [Row(people)]
-        row = self._say("votes.of", people=Words(""), count=len(card.votes), quorum=card.quorum)
-        return [Row(_joined([*people, *row.pieces]))]
+        return [self._say("votes.of", people=people, count=len(card.votes), quorum=card.quorum)]
 
     def _escalation(self) -> list[Row]:
         if self._card.status != "waiting":
@@ -361,11 +371,14 @@ def _measures(language: Language, shown: str) -> dict[str, Piece]:
     }
 
 
-def _listed(language: Language, pieces: Iterable[Piece]) -> tuple[Piece, ...]:
-    listed: list[Piece] = []
-    for piece in pieces:
-        listed += (Words(said(language, "list")), piece)
-    return _joined(listed[1:])
+def _pieces(place: Place) -> tuple[Piece, ...]:
+    match place:
+        case int():
+            return (Words(str(place)),)
+        case tuple():
+            return place
+        case _:
+            return (place,)
 
 
 def _joined(pieces: Iterable[Piece]) -> tuple[Piece, ...]:

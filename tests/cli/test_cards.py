@@ -1,0 +1,103 @@
+"""Cards at the command line: in two languages, folded or whole, for a terminal and for a pipe."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from placet.core.display import columns
+from placet.settings import current_account
+from tests.cli.dialog import dialog
+from tests.cli.place import Place, do
+
+ESCAPE = re.compile(r"\x1b\[\d+m")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.chdir(tmp_path)
+    return Place(tmp_path)
+
+
+@pytest.mark.promise("H1")
+def test_a_card_is_in_the_language_that_is_named_or_set(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, request = place.waiting()
+    english, chinese = f"Approval request {request}  (waiting)", f"审批请求 {request}（等待中）"
+
+    assert do("show", request).out.startswith(english)
+    assert do("show", request, "--lang", "zh").out.startswith(chinese)
+    assert do("--lang", "zh", "show", request).out.startswith(chinese)
+    monkeypatch.setenv("PLACET_LANG", "zh")
+    assert do("show", request).out.startswith(chinese)
+    assert do("show", request, "--lang", "en").out.startswith(english)
+    card = do("show", request, "--json").document["card"]
+    assert (card["language"], card["then"]) == ("zh", "调用过期，不会执行")
+    monkeypatch.delenv("PLACET_LANG")
+    settings = place.directory / "placet.toml"
+    settings.write_text('language = "zh"\n' + settings.read_text(encoding="utf-8"), "utf-8")
+    assert do("show", request).out.startswith(chinese)
+
+
+def test_a_language_that_there_is_not_is_refused(place: Place) -> None:
+    refused = do("inbox", "--lang", "tlh", "--json")
+
+    assert (refused.code, refused.error["code"]) == (2, "setting_invalid")
+    assert "en, zh" in refused.error["message"]
+
+
+@pytest.mark.promise("H5")
+def test_before_a_decision_the_card_is_in_the_language_too(place: Place) -> None:
+    place = Place(place.directory, "ana", current_account())
+    _, request = place.waiting()
+
+    approved = place.at_terminal("approve", request, "--lang", "zh", typed="approve\n")
+
+    assert approved.code == 0, approved
+    assert f"审批请求 {request}（等待中）" in approved.err
+
+
+@pytest.mark.promise("H2")
+def test_what_is_long_is_folded_and_shown_whole_on_demand(place: Place) -> None:
+    _, request = place.waiting()
+    order = "A-1" + "x" * 9_000 + "y" * 9_000 + "; rm -rf /"
+    words = ("--set", f"order_id={json.dumps(order)}", "--json")
+    new = do("edit", request, *words, by="ana").document["successor"]
+
+    folded, whole = do("show", new).out, do("show", new, "--full").out
+
+    assert "order_id is a text of 1 line, 18013 characters:" in folded
+    assert "14013 of 18013 characters in 1 line are not shown here" in folded
+    assert "; rm -rf /" in folded
+    assert order not in folded
+    assert order in whole
+    assert "not shown" not in whole
+
+
+@pytest.mark.promise("H2")
+@pytest.mark.parametrize("plainly", [False, True])
+def test_a_terminal_gets_lines_of_its_width_and_colours_where_they_are_wanted(
+    place: Place, plainly: bool
+) -> None:
+    _, request = place.waiting()
+    wide = 250 - len('    order_id = "')
+    forged = "x" * wide + "  digest      0000"
+    words = ("--set", f"order_id={json.dumps(forged)}", "--json")
+    new = do("edit", request, *words, by="ana").document["successor"]
+
+    more = {"NO_COLOR": "1"} if plainly else {}
+    with dialog(place, "show", new, TERM="xterm", **more) as talk:
+        assert talk.ended() == 0
+
+    assert (ESCAPE.search(talk.seen) is None) == plainly
+    lines = ESCAPE.sub("", talk.seen).rstrip("\n").split("\n")
+    assert lines[0] == f"Approval request {new}  (approved)"
+    assert max(map(columns, lines)) <= 250
+    assert [line for line in lines if line.startswith("      ⋮ ")]
+    assert [line for line in lines if line.startswith("  digest ")] == [
+        line for line in lines if re.fullmatch(r"  digest      [0-9a-f]{64}", line)
+    ]

@@ -160,6 +160,6 @@ def test_a_file_that_an_earlier_call_changed_is_put_back_from_its_snapshot(tmp_p
 
 
 def test_an_agent_says_what_a_failure_may_be() -> None:
+    options: Any = {"on_failure": "explode"}
     with pytest.raises(InvalidDeclaration, match="on_failure is one of continue, stop"):
-        options: Any = {"on_failure": "explode"}
         Agent(name="a", model=ScriptedModel([]), **options)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from placet.cards import card_from
@@ -80,7 +81,8 @@ class People:
     def check_authority(self, row: RequestRow, *, by: str) -> None:
         """Say before anything is asked whether a person may decide; raises NotPermitted (G10)."""
         # Whoever escalation may reach: the decision itself is held against its own instant.
-        request, eligible = row.request, self._authority.eligible(row.request)
+        request = row.request
+        eligible = self._authority.eligible(request, now=datetime.now(UTC))
         check_authority(request, Principal(id=by), eligible, now=request.deadline_at)
 
     # --- decisions ----------------------------------------------------------------------------
@@ -96,20 +98,20 @@ class People:
         command = c.Approve(
             request=request_id,
             by=by.principal,
-            eligible=self._authority.eligible(row.request),
+            eligible=await self._eligible(row),
             digest=by.digest,
             via=by.via,
             grant=grant,
             action=action,
+            policy_version=self._authority.version,
         )
         return await self._execute(row, command, by)
 
     async def revoke(self, grant_id: str, *, session: str, by: Decider) -> None:
         """Take a standing grant back; raises NotFound where it has ended."""
         refuse_to_decide()
-        revoke = c.Revoke(
-            grant=grant_id, by=by.principal, eligible=self._authority.eligible(), via=by.via
-        )
+        eligible = self._authority.eligible(now=await self._now(session))
+        revoke = c.Revoke(grant=grant_id, by=by.principal, eligible=eligible, via=by.via)
         await self.engine.execute(session, revoke)
 
     async def reject(self, request_id: str, *, by: Decider, reason: str) -> Decided:
@@ -124,7 +126,7 @@ class People:
         command = c.Reject(
             request=request_id,
             by=by.principal,
-            eligible=self._authority.eligible(row.request),
+            eligible=await self._eligible(row),
             reason=reason,
             digest=by.digest,
             via=by.via,
@@ -148,7 +150,7 @@ class People:
         command = c.Edit(
             request=request_id,
             by=by.principal,
-            eligible=self._authority.eligible(row.request),
+            eligible=await self._eligible(row),
             proposal=proposal,
             changes=changes,
             policy_version=self._authority.version,
@@ -171,7 +173,7 @@ class People:
         command = c.Settle(
             request=request_id,
             by=by.principal,
-            eligible=self._authority.eligible(row.request),
+            eligible=await self._eligible(row),
             happened=happened,
             detail=detail,
             digest=by.digest,
@@ -191,7 +193,7 @@ class People:
         command = c.Answer(
             request=request_id,
             by=by.principal,
-            eligible=self._authority.eligible(row.request),
+            eligible=await self._eligible(row),
             answer=text,
             digest=by.digest,
             via=by.via,
@@ -229,10 +231,32 @@ class People:
         newest_first = sorted(ended.state.runs.values(), key=lambda run: run.order, reverse=True)
         return tuple([await self.engine.find_run(run.id) for run in newest_first])
 
+    async def erase_session(self, session: str, *, by: str, cause: str) -> bool:
+        """Destroy the texts of a session of which nothing is open, and end it (H4).
+
+        False: they are gone, but a process still reads an older state, and the store's log on the
+        disk may hold them until this is said again. Raises NotFound, and Conflict where a run has
+        not ended or an outcome is unknown.
+        """
+        refuse_inside_tool()
+        command = c.EndSession(by=Principal(id=by), cause=cause, erase=True)
+        await self.engine.execute(session, command)
+        return await self.engine.read(self.engine.store.purge)
+
     # ------------------------------------------------------------------------------------------
 
     async def _find(self, request_id: str, by: Decider) -> RequestRow:
         return await self.engine.find_request(request_id, session=by.session)
+
+    async def _eligible(self, row: RequestRow) -> frozenset[str]:
+        """Give those who may decide a request today; raises PolicyTrouble."""
+        return self._authority.eligible(row.request, now=await self._now(row.session))
+
+    async def _now(self, session: str) -> datetime:
+        """Give the store's own time, by which delegations end; without a policy there are none."""
+        if self._authority.policy is None:
+            return datetime.now(UTC)
+        return (await self.engine.session(session)).now
 
     async def _execute(self, row: RequestRow, command: c.Command, by: Decider) -> Decided:
         refuse_to_decide()

@@ -322,3 +322,25 @@ def test_the_edited_version_is_what_begins() -> None:
     begun = world.begin(today=sound(arguments={"amount": 5}))[0]
     assert isinstance(begun, e.AttemptBegun)
     assert begun.key == idempotency_key(world.call().digest)
+
+
+@pytest.mark.promise("G13")
+def test_an_approved_action_is_asked_about_anew_where_its_tool_touches_another_surface() -> None:
+    world = approved()
+    today = sound(surface="elsewhere")
+    voided = [x for x in world.begin(today=today) if isinstance(x, e.RequestVoided)]
+    assert [x.changed for x in voided] == [("surface",)]
+
+
+@pytest.mark.promise("G1", "G13")
+def test_a_third_change_that_policy_denies_is_told_as_denied() -> None:
+    world = approved()
+    for number in (1, 2):
+        known = world.drafts[at()]
+        draft = replace(known.draft, environment=f"e{number}", salt=f"{number:032x}")
+        world.drafts[at()] = replace(known, draft=draft)
+        world.begin(today=world.drafts[at()])
+        world.apply(approve(world.asked().id))
+        world.lease()
+    world.begin(today=replace(world.drafts[at()], ruling=DENY))
+    assert world.code() == "policy_denied"

@@ -14,6 +14,8 @@ from placet.core.work import Wait
 from tests.core.build import (
     AGAIN,
     ALLOW,
+    ANN,
+    ASK,
     ASK_TWO,
     BOB,
     BOT,
@@ -25,6 +27,7 @@ from tests.core.build import (
     World,
     agent,
     approve,
+    at,
     grant,
     names,
     reject,
@@ -237,3 +240,68 @@ def test_a_grant_needs_a_readable_effect_that_asks() -> None:
     nobody = Ask(rule="gated", needs=Needs(approvers=()), lasts=HOUR)
     other = granted()
     assert proposed(other, ruling=nobody) == "Allowed"
+
+
+@pytest.mark.promise("G12")
+def test_who_withdraws_an_approval_takes_the_grant_back_that_went_with_it() -> None:
+    world = World()
+    world.start()
+    world.propose(sound(0, arguments=TO))
+    request = world.asked().id
+    world.apply(grant(world, request, ONE_SHOP))
+    withdraw = c.Withdraw(request=request, by=ANN)
+    assert names(world.apply(withdraw)) == ["VoteWithdrawn", "GrantRevoked"]
+    assert not world.state.grants
+
+
+def test_a_grant_that_is_asked_for_after_the_approval_is_refused_and_not_forgotten() -> None:
+    world = World()
+    world.start()
+    world.propose(sound(0, arguments=TO))
+    request = world.asked().id
+    world.apply(approve(request))
+    assert world.refused(grant(world, request, ONE_SHOP)) == "already_approved"
+    other = World()
+    other.start()
+    other.propose(sound(0, arguments=TO))
+    request = other.asked().id
+    other.apply(grant(other, request, ONE_SHOP))
+    assert other.apply(grant(other, request, ONE_SHOP)) == (), "the same twice is the same"
+
+
+def test_a_grant_is_given_under_the_policy_of_now() -> None:
+    world = World()
+    world.start()
+    world.propose(sound(0, arguments=TO))
+    world.apply(replace(grant(world, world.asked().id, ONE_SHOP), policy_version="p2"))
+    world.lease()
+    world.begin()
+    world.conclude(DONE)
+    world.propose(sound(0, step=2, arguments=TO), policy_version="p2")
+    assert world.code(0, step=2) == "Allowed"
+
+
+def test_a_grant_for_the_session_that_would_not_cover_its_own_call_is_refused() -> None:
+    world = World()
+    world.start()
+    world.propose(agent(0))
+    world.delegate("k1")
+    world.propose(sound(0, run="k1", arguments=TO), run="k1")
+    request = world.asked(0, run="k1").id
+    for children, code in ((False, "invalid_grant"), (True, "")):
+        terms = replace(ONE_SHOP, scope="session", children=children)
+        if code:
+            assert world.refused(grant(world, request, terms)) == code
+        else:
+            assert "GrantGiven" in names(world.apply(grant(world, request, terms)))
+
+
+def test_a_retry_keeps_the_grant_that_was_found_only_when_the_call_began() -> None:
+    world = granted(replace(ONE_SHOP, uses=2))
+    proposed(world, ruling=ALLOW, recovery=AGAIN)
+    world.drafts[at(0, step=2)] = replace(world.drafts[at(0, step=2)], ruling=ASK)
+    world.begin(0, step=2)
+    world.conclude(NOT_DONE, 0, step=2)
+    world.wait(HOUR / 60)
+    world.lease()
+    assert names(world.begin(0, step=2)) == ["AttemptBegun"]

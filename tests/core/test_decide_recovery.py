@@ -294,3 +294,12 @@ def test_recovery_of_an_idempotent_effect_goes_on_though_its_run_stops() -> None
     world.begin()
     world.conclude(DONE)
     assert (world.code(), world.work()) == ("succeeded", Done(stop="cancelled"))
+
+
+@pytest.mark.promise("D4")
+def test_who_settles_again_in_other_words_is_told_that_the_first_ones_stand() -> None:
+    world = unsettled()
+    request = world.asked().id
+    world.apply(settle(request, True, detail="paid 5"))
+    assert world.refused(settle(request, True, detail="paid 500")) == "already_settled"
+    assert world.apply(settle(request, True, detail="paid 5")) == ()

@@ -1,8 +1,7 @@
-"""Deciding about effects: whether a body may be entered now, and what its outcome means.
+"""Deciding about effects: whether a body may be entered now, or an agent's run opened (D4, G13).
 
-The intent is durable before a body is entered, the outcome before anything builds on it. What
-nobody can know is never guessed: it is tried again under the same key, probed, or put to a
-person (D4).
+What was ruled on or approved is compared with the same action in the world of now, and the intent
+is on record before a body is entered. What its outcome means, `deciding_outcomes` decides.
 """
 
 from __future__ import annotations
@@ -226,6 +225,7 @@ def _changed(so_far: Unfolding, command: c.Begin, call: Call, request: Request) 
     differs = {
         "tool": (today.draft.tool_fingerprint, today.kind) != (call.tool_fingerprint, call.kind),
         "permission scope": today.draft.scope != call.scope,
+        "surface": today.surface != call.surface,
         "environment": today.draft.environment != call.environment,
         "arguments": today.call_key != call.call_key,
         "policy": _stricter(today.ruling, request.needs),
@@ -265,13 +265,13 @@ def _void(
     if isinstance(today, c.Unsound):
         closed()
         so_far.end_call(call.at, today.code, so_far.text(answer_to(today)))
-    elif call.voids + 1 >= MOST_VOIDS:
-        closed()
-        so_far.end_call(call.at, "environment_unstable", so_far.text(wording.unstable(changed)))
     elif isinstance(today.ruling, Deny):
         closed()
         told = wording.policy_denied(today.ruling.rule, today.ruling.reason)
         so_far.end_call(call.at, "policy_denied", so_far.text(told))
+    elif call.voids + 1 >= MOST_VOIDS:
+        closed()
+        so_far.end_call(call.at, "environment_unstable", so_far.text(wording.unstable(changed)))
     else:
         needs = today.ruling.needs if isinstance(today.ruling, Ask) else request.needs
         if not needs.possible(run.requester):

@@ -13,8 +13,8 @@ from typing import assert_never
 from placet.core import commands as c
 from placet.core import events as e
 from placet.core import wording
-from placet.core.canonical import digest_of, short_id
-from placet.core.errors import InProgress, StaleHolder
+from placet.core.canonical import JsonValue, digest_of, short_id
+from placet.core.errors import Conflict, InProgress, StaleHolder
 from placet.core.state import Call, Executing, Lost
 from placet.core.unfolding import Unfolding
 from placet.core.values import CallCode, Needs, Purpose, Undoing
@@ -34,7 +34,7 @@ def conclude(so_far: Unfolding, command: c.Conclude) -> None:
     if not isinstance(state, Executing) or not held or call.attempts != command.attempt:
         raise StaleHolder(
             "stale_attempt",
-            "The attempt is not the caller's any more; its outcome was settled without it.",
+            "The attempt is not the caller's any more; another has taken it over.",
             call=str(call.at),
         )
     outcome = command.outcome
@@ -232,7 +232,18 @@ def _undo_failed(so_far: Unfolding, call: Call, purpose: Purpose, failed: c.Fail
 def put_to_a_person(so_far: Unfolding, call: Call, cause: str) -> None:
     """Open a settlement: those are asked who were asked to approve, or may be asked now."""
     run = so_far.run(call.at.run)
-    digest = digest_of({"action": call.digest, "attempt": call.attempts, "kind": "settlement"})
+    asked: dict[str, JsonValue] = {
+        "action": call.digest,
+        "attempt": call.attempts,
+        "kind": "settlement",
+    }
+    if (
+        so_far.call(call.at).result is not None
+    ):  # No attempt need lie between it and an earlier one.
+        asked["of"] = "unwinding"
+    digest = digest_of(asked)
+    if short_id("st", digest) in so_far.state.requests:
+        raise Conflict("digest_reused", "That settlement was asked for before.", call=str(call.at))
     so_far.add(
         e.RequestOpened(
             request=short_id("st", digest),

@@ -51,6 +51,7 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
     by = command.by.id
     match request.state:
         case Approved(votes=votes) | Spent(votes=votes) if by in votes:
+            _same_grant(so_far, command, request)
             return
         case Approved() | Spent():
             raise _decided(request)
@@ -58,6 +59,7 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
             _in_time(so_far, request)
             check_authority(request, command.by, command.eligible, now=so_far.state.now)
             if by in votes:
+                _same_grant(so_far, command, request)
                 return
             _readable(request)
             met = len(votes) + 1 >= request.needs.quorum
@@ -73,6 +75,18 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
             raise _decided(request)
 
 
+def _same_grant(so_far: Unfolding, command: c.Approve, request: Request) -> None:
+    """Refuse a grant that is asked for with a yes that was said before without it."""
+    given = {grant.request for grant in so_far.state.grants.values()}
+    if command.grant is not None and request.id not in given:
+        raise Conflict(
+            "already_approved",
+            f"{command.by.id} has approved it without a grant, and that stands.",
+            hint=f"Take it back, and approve with the grant: `placet withdraw {request.id}`.",
+            request_id=request.id,
+        )
+
+
 def _grant(so_far: Unfolding, command: c.Approve, request: Request) -> e.GrantGiven:
     """Make the grant that a person gives with an approval (G12)."""
     terms, call = command.grant, so_far.call(request.at)
@@ -85,6 +99,12 @@ def _grant(so_far: Unfolding, command: c.Approve, request: Request) -> e.GrantGi
         )
     if call.kind != "effect":
         raise InvalidInput("invalid_grant", "Only an effect can be permitted for calls to come.")
+    if terms.scope == "session" and so_far.run(call.at.run).parent and not terms.children:
+        raise InvalidInput(
+            "invalid_grant",
+            "The call is an agent's under another: a grant for the session would not cover it.",
+            hint="Give it for this run, or for child runs, too.",
+        )
     live = [each for each in so_far.state.grants.values() if so_far.state.now < each.until]
     if len(live) >= MOST_GRANTS:
         raise Refusal(
@@ -110,7 +130,7 @@ def _grant(so_far: Unfolding, command: c.Approve, request: Request) -> e.GrantGi
         tool_fingerprint=call.tool_fingerprint,
         scope=call.scope,
         surface=call.surface,
-        policy_version=request.policy_version,
+        policy_version=command.policy_version or request.policy_version,
         same_key=same_key(call.tool, arguments, terms.same),
         until=so_far.state.now + terms.lasts,
         uses=terms.uses,
@@ -182,6 +202,9 @@ def withdraw(so_far: Unfolding, command: c.Withdraw) -> None:
                     request=request.id, by=command.by.id, reopened=reopened, via=command.via
                 )
             )
+            for grant in list(so_far.state.grants.values()):  # What went with it goes with it.
+                if (grant.request, grant.by) == (request.id, command.by.id):
+                    so_far.add(e.GrantRevoked(grant=grant.id, by=grant.by, via=command.via))
         case Spent():
             raise Closed(
                 "spent",
@@ -258,7 +281,11 @@ def settle(so_far: Unfolding, command: c.Settle) -> None:
     request = _bound(so_far, command.request, ("settlement",), command.digest)
     finding = {True: "happened", False: "did_not_happen", None: "abandoned"}[command.happened]
     match request.state:
-        case Settled(by=by, finding=known) if (by, known) == (command.by.id, finding):
+        case Settled(by=by, finding=known, detail_ref=ref) if (by, known, ref) == (
+            command.by.id,
+            finding,
+            so_far.text(command.detail).ref if command.detail else None,
+        ):
             return
         case Open():
             check_authority(request, command.by, command.eligible, now=so_far.state.now)
@@ -445,7 +472,7 @@ def _decided(request: Request, *, by: str = "") -> Refusal:
         case Expired():
             return Closed("expired", "Its deadline has passed.", **ids)
         case Cancelled(cause=cause):
-            return Closed("cancelled", f"Its run was ended: {cause}.", **ids)
+            return Closed("cancelled", f"It was cancelled: {cause.rstrip('.')}.", **ids)
         case Answered(by=by):
             return Conflict("already_answered", f"{by} answered it.", **ids)
         case Settled(by=by, finding=finding):

@@ -18,7 +18,8 @@ class Approve:
     """One person's yes. `digest`, where given, must be the request's (G3).
 
     `grant` are the terms of a standing grant that is given with it (G12), and `action` the stored
-    action's text, from which the values that it fixes are taken.
+    action's text, from which the values that it fixes are taken. It is given under the policy
+    `policy_version`.
     """
 
     request: str
@@ -28,6 +29,7 @@ class Approve:
     via: str = ""
     grant: GrantTerms | None = None
     action: str = ""
+    policy_version: str = ""
 
     def names(self) -> Names:
         """Name the request."""

@@ -20,6 +20,7 @@ from placet.core.state import (
     Cancelled,
     Expired,
     Grant,
+    Lost,
     Open,
     Plan,
     Rejected,
@@ -166,8 +167,9 @@ def _request_opened(state: Session, event: e.RequestOpened) -> Session:
         state=Open(),
     )
     state = changed(state, requests=put(state.requests, event.request, request))
-    if event.kind == "settlement":
-        return put_call(state, event.at, Unsettled(request=event.request))
+    if event.kind == "settlement":  # From here on nothing tells any more that its body is over.
+        stray = call.stray or (isinstance(call.state, Lost) and not call.state.body_over)
+        return put_call(state, event.at, Unsettled(request=event.request), stray=stray)
     return put_call(state, event.at, Asking(request=event.request), asked=True)
 
 
@@ -266,7 +268,9 @@ def _request_superseded(state: Session, event: e.RequestSuperseded) -> Session:
 
 def _request_settled(state: Session, event: e.RequestSettled) -> Session:
     state = decided(state)  # A surface that was closed may be open now.
-    return put_request(state, event.request, Settled(by=event.by, finding=event.finding))
+    detail = event.detail.ref if event.detail else None
+    settled = Settled(by=event.by, finding=event.finding, detail_ref=detail)
+    return put_request(state, event.request, settled)
 
 
 def _settlement_lapsed(state: Session, event: e.SettlementLapsed) -> Session:

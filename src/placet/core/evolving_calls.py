@@ -91,6 +91,7 @@ def attempt_begun(state: Session, event: e.AttemptBegun) -> Session:
         attempts=event.attempt,
         snapshot_ref=snapshot,
         begun_at=call.begun_at or state.now,
+        grant=event.grant or call.grant,
     )
     state = _known_to_later(state, call)
     fence = max(event.fence, state.runs[event.at.run].fence)
@@ -213,7 +214,8 @@ def call_ended(state: Session, event: e.CallEnded) -> Session:
         by_hand=event.own is not None and event.by != "",
     )
     if event.at in state.calls:
-        state = put_call(state, event.at, over, attempts=event.attempt)
+        stray = _may_act_yet(state.calls[event.at])
+        state = put_call(state, event.at, over, attempts=event.attempt, stray=stray)
         state = _undoable(state, state.calls[event.at])
     else:
         call = _never_proposed(state, event, over)
@@ -238,6 +240,11 @@ def call_ended(state: Session, event: e.CallEnded) -> Session:
         times=known.times + 1 if known else 1,
     )
     return changed(state, noes=put(state.noes, key, no))
+
+
+def _may_act_yet(call: Call) -> bool:
+    """Say whether a body of a call may act though others have found out what became of it."""
+    return call.stray or (isinstance(call.state, Lost) and not call.state.body_over)
 
 
 def _undoable(state: Session, call: Call) -> Session:

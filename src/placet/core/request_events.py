@@ -148,7 +148,7 @@ class RequestExpired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCancelled:
-    """The run was ended while the request was open."""
+    """The request was ended while it was open: with its run, or with its step; `cause` says why."""
 
     request: str
     cause: str

@@ -73,6 +73,7 @@ class Settled:
 
     by: str
     finding: str
+    detail_ref: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

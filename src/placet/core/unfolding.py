@@ -171,6 +171,8 @@ class Unfolding:
         run = self.run(failed.at.run)
         if run.on_failure == "continue" or isinstance(run.state, RunOver):
             return
+        if run.stopping is not None:  # What stops it answers each call itself.
+            return
         cause = wording.step_broken(failed.tool)
         told = wording.interrupted(cause)
         for call in self.state.step_calls(run.id, failed.at.step):
@@ -208,8 +210,9 @@ class Unfolding:
             "cancelled": wording.cancelled(cause),
             "superseded": wording.superseded(),
         }.get(code, wording.interrupted(cause))
-        for call in sorted(self.state.calls.values(), key=lambda c: c.at):
-            if call.at.run == run_id and call.open:
+        for at in sorted(self.state.calls):
+            call = self.state.calls[at]  # As it is now: the end of one may end others.
+            if at.run == run_id and call.open:
                 self._stop_call(call, code, told, stop=stop, cause=cause)
         if finish:
             self.finish_if_idle(run_id)

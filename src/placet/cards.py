@@ -14,9 +14,10 @@ from placet.core.card import Attempt, AttemptEnd, Card, Earlier, Story, card_of,
 from placet.core.card_words import Language
 from placet.core.codec import decode_event
 from placet.core.commands import Names
+from placet.core.errors import Conflict
 from placet.core.masking import Masking
 from placet.core.state import Call, Open, Request, Session
-from placet.core.values import Draft, Occurrence, draft_from
+from placet.core.values import Draft, Occurrence, action_digest, draft_from
 from placet.runtime.engine import Engine
 from placet.stores.store import RequestRow
 
@@ -86,7 +87,20 @@ async def _read(engine: Engine, row: RequestRow) -> _Read:
 
 
 async def _draft(read: _Read, request: Request) -> Draft:
-    return draft_from(json.loads(await read.text(request.action_ref)))
+    """Give the action that a request is about, if it is what the request stands for (G3).
+
+    Raises Conflict(`digest_mismatch`) where it was changed from outside: nobody is shown another.
+    """
+    document = json.loads(await read.text(request.action_ref))
+    stands_for = read.call.digest if request.kind == "settlement" else request.digest
+    if action_digest(document, generation=request.generation) != stands_for:
+        raise Conflict(
+            "digest_mismatch",
+            "The stored action is not what the request stands for; it was changed from outside.",
+            hint="Nothing is shown or runs. Run `placet audit verify`.",
+            request_id=request.id,
+        )
+    return draft_from(document)
 
 
 async def _before(engine: Engine, request: Request) -> list[Request]:

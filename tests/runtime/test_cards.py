@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from pydantic import BaseModel
 from placet import InvalidDeclaration, Money, tool
 from placet.agent.models.scripted import call, calls, say
 from placet.core.card_surfaces import plain
-from tests.runtime.desk import Desk
+from tests.runtime.desk import Desk, code_of
 
 
 class Payer(BaseModel):
@@ -118,3 +119,22 @@ def test_a_declared_field_that_is_no_argument_is_refused(given: dict[str, Any]) 
     with pytest.raises(InvalidDeclaration, match="it has no argument") as refused:
         tool(log_in, **given)
     assert "Its arguments are: password, amount." in str(refused.value.hint)
+
+
+@pytest.mark.promise("G3", "H1")
+def test_an_action_that_was_changed_from_outside_is_shown_to_nobody(tmp_path: Path) -> None:
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    with Desk(tmp_path, [call("pay", amount=129), say("ok")], [pay]) as desk:
+        request = desk.start().waiting[0]
+        assert desk.show(request)
+    kept = sqlite3.connect(tmp_path / "placet.db")
+    with kept:
+        done = kept.execute("UPDATE payloads SET body = replace(body, '129', '999')")
+        assert done.rowcount > 0
+    kept.close()
+    with Desk(tmp_path, [call("pay", amount=129), say("ok")], [pay]) as desk:
+        assert code_of(lambda: desk.show(request)) == "digest_mismatch"

@@ -8,11 +8,18 @@ Fixtures belong to the files that use them.
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+from pathlib import Path
 
 import hypothesis
 import pytest
 
 SLOW_TIMEOUT_SECONDS = 600
+
+#: A file system in memory, and how much of it must be free for the files of tests to lie there.
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 2 * 1024**3
 
 hypothesis.settings.register_profile(
     "fast",
@@ -37,10 +44,24 @@ hypothesis.settings.register_profile(
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the profile, and let no setting of the person who runs the tests reach them."""
-    usual = "brief" if config.getoption("markexpr") == "not slow" else "fast"
+    is_brief = config.getoption("markexpr") == "not slow"
+    usual = "brief" if is_brief else "fast"
     hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", usual))
+    if is_brief and _has_memory():  # Else half the time goes into waiting for a disk.
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     for name in [name for name in os.environ if name.startswith("PLACET_")]:
         del os.environ[name]
+    # Tests start hundreds of processes, each of which would compile the package anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
+def _has_memory() -> bool:
+    """Say whether files can lie in memory here, and be run there; many containers have little."""
+    if not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK | os.X_OK):
+        return False
+    may_run = not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
+    return may_run and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

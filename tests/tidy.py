@@ -37,9 +37,9 @@ LAYERS = {
     "runtime": frozenset({"core", "policy", "stores", "runtime"}),
     "agent": frozenset({"core", "runtime", "agent"}),
     "settings": frozenset({"core", "settings"}),
-    "api": frozenset({"core", "stores", "runtime", "agent", "settings", "api"}),
+    "api": frozenset({"core", "policy", "stores", "runtime", "agent", "settings", "api"}),
     **{
-        edge: frozenset({"core", "stores", "runtime", "agent", "settings", "api", edge})
+        edge: frozenset({"core", "policy", "stores", "runtime", "agent", "settings", "api", edge})
         for edge in EDGES
     },
     "demo": frozenset({"core", "stores", "runtime", "agent", "settings", "api", "demo"}),

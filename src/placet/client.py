@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Literal, Self, TypeVar, Unpack, get_args
 
@@ -23,6 +23,7 @@ from placet.core.state import RunOver
 from placet.core.values import Mode
 from placet.deciding import Deciding
 from placet.driving import Driving, root_of
+from placet.explaining import Explaining
 from placet.guarding import Guarded, Terms
 from placet.opening import open_store
 from placet.people import People
@@ -36,10 +37,11 @@ from placet.results import (
     runs_of,
     stands,
 )
-from placet.runtime.authority import Authority, refuse_inside_tool
+from placet.runtime.authority import Annotator, Authority, refuse_inside_tool
 from placet.runtime.declarations import Declaration
 from placet.runtime.engine import Engine, new_id
 from placet.runtime.hosting import Hosting
+from placet.runtime.policies import PolicyFile
 from placet.runtime.worker import Report, Worker
 from placet.settings import Settings, current_account
 from placet.stores.store import RunRow, Store
@@ -56,7 +58,8 @@ class Placet(Deciding):
 
     `agents` are those that this process can drive; `approvers` the people who may decide (by
     default the account that runs the process; `()` means nobody, and then whatever must ask does
-    not run).
+    not run). `policy` is the policy file, and `annotators` are the sources that it trusts: each is
+    given a tool's name and a call's arguments, and answers with labels, such as `{"pii": True}`.
     """
 
     def __init__(
@@ -67,10 +70,13 @@ class Placet(Deciding):
         agents: Iterable[Agent] = (),
         approvers: Sequence[str] | None = None,
         require_approver: bool = False,
+        policy: PolicyFile | str | None = None,
+        annotators: Mapping[str, Annotator] | None = None,
     ) -> None:
         named = (current_account(),) if approvers is None else tuple(approvers)
         self.engine = Engine(store, tenant=tenant)
-        self._authority = Authority(approvers=named)
+        file = PolicyFile(policy) if isinstance(policy, str) else policy
+        self._authority = Authority(approvers=named, policy=file, annotators=dict(annotators or {}))
         self._require_approver = require_approver
         self._driving = Driving(self.engine, self._authority)
         self.people = People(self.engine, self._authority, self._driving.gate_of)
@@ -85,6 +91,7 @@ class Placet(Deciding):
         agents: Iterable[Agent] = (),
         approvers: Sequence[str] | None = None,
         require_approver: bool = False,
+        annotators: Mapping[str, Annotator] | None = None,
         settings: Settings | None = None,
     ) -> Placet:
         """Open a store by its URL, such as `sqlite:///placet.db`; by default the settings'.
@@ -93,13 +100,17 @@ class Placet(Deciding):
         and there is none.
         """
         found = settings or Settings.load()
-        return cls(
-            open_store(url or found.store),
+        placet = cls(
+            open_store(url or found.store, found),
             tenant=found.tenant,
             agents=agents,
             approvers=found.approvers if approvers is None else approvers,
             require_approver=require_approver,
+            policy=PolicyFile.of(found.policy),
+            annotators=annotators,
         )
+        placet.people.language = found.language
+        return placet
 
     def close(self) -> None:
         """Let the store go, once the bodies that were begun have their outcomes on record.
@@ -127,7 +138,7 @@ class Placet(Deciding):
         Warns (NoApproverWarning), or with `require_approver` raises InvalidDeclaration, where its
         tools may ask and nobody may decide (G1).
         """
-        if agent.asks_in_vain(anybody=bool(self._authority.approvers)):
+        if agent.asks_in_vain(anybody=self._authority.today().anybody):
             self._nobody_may_decide(f"Agent {agent.name} has tools that may ask")
         self._driving.add(agent)
 
@@ -245,6 +256,14 @@ class Placet(Deciding):
         """
         await self.people.end_session(session, by=by or current_account(), cause=cause)
 
+    async def erase_session(self, session: str, *, by: str | None = None, cause: str = "") -> bool:
+        """Destroy the texts of a session for good, and end it; its record of events stays (H4).
+
+        False: a process still reads an older state; say it again once it has ended. Raises NotFound
+        where there is no such session, and Conflict while anything of it is open.
+        """
+        return await self.people.erase_session(session, by=by or current_account(), cause=cause)
+
     def _agent(self, agent: Agent | str) -> Agent:
         if isinstance(agent, Agent) and agent.name not in self._driving.names:
             self.add(agent)
@@ -254,6 +273,14 @@ class Placet(Deciding):
     def agent_names(self) -> tuple[str, ...]:
         """Give the names of the agents that this process can drive."""
         return self._driving.names
+
+    @property
+    def explaining(self) -> Explaining:
+        """Give what explains how calls of the tools here would be ruled, and why.
+
+        explained = await placet.explaining.explain("refund", {"amount": 50})
+        """
+        return Explaining(self.engine, self._authority, self._driving.offices())
 
     def worker(self, *, report: Report, on_event: Watcher | None = None) -> Worker:
         """Give a worker, which carries on every run of the agents here whose time has come.
@@ -292,7 +319,7 @@ class Placet(Deciding):
         """
         declared = tuple(tools)
         asks = any(each.approval != "never" for each in declared)
-        if asks and not self._authority.approvers:
+        if asks and not self._authority.today().anybody:
             named = f"guarded function {agent}" if is_guard else f"tools of the agent {agent}"
             self._nobody_may_decide(f"The {named} may ask")
         return self._driving.host(agent, declared, resume=resume, is_guard=is_guard)
@@ -376,5 +403,6 @@ class Placet(Deciding):
     result_sync = blocking(result)
     cancel_sync = blocking(cancel)
     end_session_sync = blocking(end_session)
+    erase_session_sync = blocking(erase_session)
     runs_sync = blocking(runs)
     resume_approval_sync = blocking(resume_approval)

@@ -8,14 +8,16 @@ when what it waited for is decided.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from placet.agent.agent import Agent, Role
 from placet.agent.loop import Loop
 from placet.agent.watching import Watching
 from placet.core import commands as c
+from placet.core.deciding_effects import MOST_DEPTH
 from placet.core.errors import InProgress, InvalidDeclaration
 from placet.core.state import Delegated, RunOver, Session
+from placet.explaining import Office
 from placet.runtime.authority import Authority
 from placet.runtime.declarations import Declaration
 from placet.runtime.detached import Detached, Stop
@@ -42,6 +44,13 @@ class Driving:
     def names(self) -> tuple[str, ...]:
         """Give the names of the agents that this process can drive."""
         return tuple(self._agents)
+
+    def offices(self) -> Iterator[Office]:
+        """Give the tools of each agent and host here, and of each agent under one."""
+        for agent in self._agents.values():
+            yield from _offices(Role.of(agent), ())
+        for toolbox in self._hosted.toolboxes:
+            yield Office(toolbox=toolbox)
 
     def add(self, agent: Agent) -> None:
         """Make an agent known; raises InvalidDeclaration where another one has its name."""
@@ -182,6 +191,15 @@ class Driving:
         up to 10 seconds.
         """
         self._detached.close()
+
+
+def _offices(role: Role, above: tuple[str, ...]) -> Iterator[Office]:
+    toolbox = role.toolbox()
+    yield Office(toolbox=toolbox, above=above)
+    if len(above) < MOST_DEPTH:
+        for name in toolbox.tools:
+            if (below := role.below(name)) is not None:
+                yield from _offices(below, (role.agent.name, *above))
 
 
 def _two_agents(name: str) -> InvalidDeclaration:

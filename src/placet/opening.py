@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from placet.core.errors import InvalidSetting, StoreTrouble
-from placet.stores.store import Store
+from placet.keyring import key_of
+from placet.settings import Settings
+from placet.stores.sealing import KeyPort
+from placet.stores.store import KeyedStore
 
 
 def store_path(url: str) -> Path:
@@ -20,9 +23,15 @@ def store_path(url: str) -> Path:
     return Path(path)
 
 
-def open_store(url: str) -> Store:
-    """Open the store that a URL names; raises InvalidSetting or StoreTrouble."""
+def open_store(
+    url: str, settings: Settings | None = None, *, key: KeyPort | None = None
+) -> KeyedStore:
+    """Open the store that a URL names; raises InvalidSetting or StoreTrouble.
+
+    It is under the `key`, or else the one that the settings and the environment name, if any.
+    """
     path = store_path(url)
+    key = key or key_of(settings or Settings())
     if not path.parent.is_dir():
         raise StoreTrouble(
             "store_unreachable",
@@ -32,4 +41,4 @@ def open_store(url: str) -> Store:
         )
     from placet.stores.sqlite import SqliteStore  # Lazily: other URLs will name other stores.
 
-    return SqliteStore(path)
+    return SqliteStore(path, key=key)

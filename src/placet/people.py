@@ -110,7 +110,10 @@ class People:
     async def revoke(self, grant_id: str, *, session: str, by: Decider) -> None:
         """Take a standing grant back; raises NotFound where it has ended."""
         refuse_to_decide()
+        state = await self.engine.session(session)
         eligible = self._authority.eligible(now=await self._now(session))
+        if (known := state.grants.get(grant_id)) is not None:  # Whom only its rule names may, too.
+            eligible |= await self._eligible(await self.engine.find_request(known.request))
         revoke = c.Revoke(grant=grant_id, by=by.principal, eligible=eligible, via=by.via)
         await self.engine.execute(session, revoke)
 

@@ -22,7 +22,8 @@ FILE = "placet.toml"
 #: The store of a program that names none.
 DEFAULT_STORE = "sqlite:///placet.db"
 
-#: Variables that are not read as texts: where the file is, who decides, tools' mark, debugging.
+#: Variables that are not read as texts: where the file is, who decides, tools' mark, debugging, and
+#: keys, which stand in no file of settings.
 OTHER_VARIABLES = frozenset(
     {
         "PLACET_CONFIG",
@@ -30,11 +31,24 @@ OTHER_VARIABLES = frozenset(
         "PLACET_APPROVER_TOKEN",
         "PLACET_INSIDE_TOOL",
         "PLACET_DEBUG",
+        "PLACET_KEY",
+        "PLACET_OLD_KEY",
+        "PLACET_OLD_KEY_FILE",
     }
 )
 
 _SHA256_CHARACTERS = 64
-_TEXTS = ("store", "tenant", "app", "language")
+_TEXTS = (
+    "store",
+    "tenant",
+    "app",
+    "language",
+    "policy",
+    "key_file",
+    "key_port",
+    "anchors",
+    "signing_key_file",
+)
 
 #: The variable of each setting that is a text.
 _VARIABLES = {**{name: f"PLACET_{name.upper()}" for name in _TEXTS}, "language": "PLACET_LANG"}
@@ -56,6 +70,11 @@ class Settings:
     tenant: str = "main"
     app: str = ""
     language: Language = "en"
+    policy: str = ""
+    key_file: str = ""
+    key_port: str = ""
+    anchors: str = ""
+    signing_key_file: str = ""
     approvers: tuple[str, ...] = field(default_factory=lambda: (current_account(),))
     approver_tokens: Mapping[str, str] = field(default_factory=dict)
 

@@ -62,6 +62,7 @@ def test_what_must_ask_is_shown_and_the_exact_word_approves_it(place: Place) -> 
     assert place.effects == ["refund A-1 129"]
 
 
+@pytest.mark.slow
 @pytest.mark.promise("H5")
 def test_what_was_typed_before_the_question_was_there_decides_nothing(place: Place) -> None:
     with dialog(place, *CHAT) as talk:
@@ -127,6 +128,7 @@ def test_a_question_is_answered_in_place_and_asked_again_where_the_answer_does_n
         talk.expect(f"Done: {ME} answered: red\n> ")
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G10")
 def test_who_may_not_decide_is_told_who_was_asked_and_sees_what_others_decide(
     elsewhere: Place,

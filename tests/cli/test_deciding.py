@@ -100,6 +100,7 @@ def test_a_token_can_come_from_a_file(place: Place) -> None:
     assert approved.document["by"] == "ana"
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G10")
 def test_under_the_mark_of_a_tool_nobody_decides(place: Place) -> None:
     run, request = place.waiting()
@@ -153,11 +154,10 @@ def test_at_a_terminal_the_card_is_shown_and_the_exact_word_approves(place: Plac
 @pytest.mark.parametrize(
     "typed",
     [
-        "yes\n",
         " approve\n",
         *(
             pytest.param(typed, marks=pytest.mark.slow)
-            for typed in ("\n", "APPROVE\n", "approve it\n", "\x04")
+            for typed in ("\n", "yes\n", "APPROVE\n", "approve it\n", "\x04")
         ),
     ],
 )
@@ -201,6 +201,7 @@ def test_a_command_that_is_not_exact_decides_nothing(place: Place) -> None:
     assert place.status(request) == "waiting"
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G3")
 def test_a_quoted_digest_binds_and_asks_nothing(place: Place) -> None:
     _, request = place.waiting()

@@ -185,7 +185,12 @@ def test_what_people_read_shows_hidden_characters(place: Place) -> None:
 
 @pytest.mark.parametrize(
     "line, ends",
-    [("approve {}", "0"), ("show {}", "0"), ("inbox", "0"), ("answer {} yes", "3")],
+    [
+        ("approve {}", "0"),
+        pytest.param("show {}", "0", marks=pytest.mark.slow),
+        ("inbox", "0"),
+        pytest.param("answer {} yes", "3", marks=pytest.mark.slow),
+    ],
 )
 def test_a_decision_loads_no_agent_no_model_and_nothing_heavy(
     place: Place, line: str, ends: str

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from placet.settings import current_account
-from tests.cli.place import Place
+from tests.cli.place import Place, do
 
 ME = current_account()
 
@@ -45,6 +45,6 @@ def test_a_grant_is_given_listed_and_revoked(place: Place) -> None:
 )
 def test_terms_that_are_not_whole_approve_nothing(place: Place, words: tuple[str, ...]) -> None:
     _, request = place.waiting()
-    refused = place.placet("approve", request, *words, "--json", by="ana")
+    refused = do("approve", request, *words, "--json", by="ana")
     assert refused.error["code"] == "invalid_grant"
     assert place.status(request) == "waiting"

@@ -163,7 +163,7 @@ def _people(world: World, choose: Choose) -> Iterator[c.Command]:
         for by in (ANN, BOB):
             yield approve(request.id, by)
             yield c.Withdraw(request=request.id, by=by)
-            if request.kind == "approval" and request.at in world.drafts:
+            if request.at in world.drafts:
                 terms = replace(TERMS, scope=choose(("run", "session")), uses=choose((1, 2)))
                 yield grant(world, request.id, terms, by=by)
         yield reject(request.id, choose((ANN, BOB)))

@@ -320,7 +320,10 @@ def pieces(page: str) -> Iterator[str]:
 
 
 @pytest.mark.promise("H2")
-@pytest.mark.parametrize("surface", [plain, terminal, markdown, html])
+@pytest.mark.parametrize(
+    "surface",
+    [plain, *(pytest.param(each, marks=pytest.mark.slow) for each in (terminal, markdown, html))],
+)
 def test_a_list_that_is_long_is_folded_shows_its_end_and_says_how_many_there_are(
     surface: Callable[[Card], str],
 ) -> None:

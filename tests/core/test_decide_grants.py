@@ -37,6 +37,8 @@ from tests.core.build import (
 TO = {"amount": 5, "to": "shop"}
 ONE_SHOP = GrantTerms(scope="run", lasts=HOUR, uses=3, same=("to",), any=("amount",))
 
+NOT_HIMSELF = Needs(approvers=("ann", "bob"), exclude_requester=True)
+
 
 def granted(terms: GrantTerms = ONE_SHOP, arguments: Any = None, **changes: Any) -> World:
     """Give a world in which a grant was given with an approval, and the approved call is done."""
@@ -238,8 +240,7 @@ def test_a_grant_needs_a_readable_effect_that_asks() -> None:
     assert proposed(world, ruling=ALLOW) == "Allowed"
     assert world.call(0, step=2).grant is None, "policy allows it by itself"
     nobody = Ask(rule="gated", needs=Needs(approvers=()), lasts=HOUR)
-    other = granted()
-    assert proposed(other, ruling=nobody) == "Allowed"
+    assert proposed(granted(), ruling=nobody) == "no_approver"
 
 
 @pytest.mark.promise("G12")
@@ -275,7 +276,7 @@ def test_a_grant_is_given_under_the_policy_of_now() -> None:
     world.propose(sound(0, arguments=TO))
     world.apply(replace(grant(world, world.asked().id, ONE_SHOP), policy_version="p2"))
     world.lease()
-    world.begin()
+    world.begin(policy_version="p2")
     world.conclude(DONE)
     world.propose(sound(0, step=2, arguments=TO), policy_version="p2")
     assert world.code(0, step=2) == "Allowed"
@@ -305,3 +306,69 @@ def test_a_retry_keeps_the_grant_that_was_found_only_when_the_call_began() -> No
     world.wait(HOUR / 60)
     world.lease()
     assert names(world.begin(0, step=2)) == ["AttemptBegun"]
+
+
+@pytest.mark.promise("G10", "G12")
+@pytest.mark.parametrize(
+    "ruling",
+    [
+        ASK_TWO,
+        Ask(rule="x", needs=Needs(approvers=("eve",)), lasts=HOUR),
+        Ask(rule="x", needs=Needs(approvers=()), lasts=HOUR),
+    ],
+    ids=["two", "others", "nobody"],
+)
+def test_a_grant_covers_nothing_that_its_giver_alone_may_not_approve(ruling: Ask) -> None:
+    assert proposed(granted(), ruling=ruling) in ("Asking", "no_approver")
+
+
+@pytest.mark.promise("G10", "G12")
+def test_a_requester_who_may_not_approve_is_not_covered_by_a_grant_of_their_own() -> None:
+    world = granted(replace(ONE_SHOP, scope="session"))
+    world.propose(answer="done")
+    world.start("r2", requester="ann")
+    asks = Ask(rule="x", needs=NOT_HIMSELF, lasts=HOUR)
+    assert proposed(world, step=1, run="r2", ruling=asks) == "Asking"
+
+
+def test_a_grant_that_was_given_under_a_rule_answers_no_other_rule() -> None:
+    assert proposed(granted(), ruling=replace(ASK, rule="risk")) == "Asking"
+
+
+@pytest.mark.promise("G12")
+def test_a_policy_that_changes_back_brings_no_grant_back() -> None:
+    world = granted()
+    for step, version in ((2, "p2"), (3, "p1")):
+        world.propose(sound(0, step=step, arguments=TO), policy_version=version)
+        assert world.code(0, step=step) == "Asking"
+        world.apply(reject(world.asked(0, step=step).id))
+        world.lease()
+        world.state = replace(world.state, noes={})
+    assert [x.via for x in world.log if isinstance(x, e.GrantRevoked)] == ["policy"]
+
+
+def test_the_same_yes_with_other_terms_is_no_same_answer() -> None:
+    world = World()
+    world.start()
+    world.propose(sound(0, arguments=TO))
+    request = world.asked().id
+    world.apply(grant(world, request, ONE_SHOP))
+    wider = replace(ONE_SHOP, uses=99)
+    assert world.refused(grant(world, request, wider)) == "already_approved"
+    (given,) = world.state.grants
+    world.apply(c.Revoke(grant=given, by=ANN, eligible=EVERYBODY))
+    assert world.apply(grant(world, request, ONE_SHOP)) == (), "it was given once"
+
+
+def test_a_call_that_began_without_a_grant_is_not_tried_again_by_one() -> None:
+    world = granted()
+    proposed(world, recovery=AGAIN)
+    world.drafts[at(0, step=2)] = replace(world.drafts[at(0, step=2)], ruling=ALLOW)
+    world.begin(0, step=2)
+    world.conclude(NOT_DONE, 0, step=2)
+    (given,) = world.state.grants
+    world.apply(c.Revoke(grant=given, by=ANN, eligible=EVERYBODY))
+    world.wait(HOUR / 60)
+    world.lease()
+    world.drafts[at(0, step=2)] = replace(world.drafts[at(0, step=2)], ruling=ASK)
+    assert "AttemptBegun" not in names(world.begin(0, step=2))

@@ -72,3 +72,17 @@ def test_what_certainly_did_not_act_needs_no_key() -> None:
     world.wait(2 * HOUR)
     world.lease()
     assert names(world.begin()) == ["AttemptBegun"]
+
+
+@pytest.mark.promise("D4", "D8")
+def test_the_key_of_a_compensation_may_be_forgotten_too() -> None:
+    undoing = replace(SAFE, idempotent=True, retries=3)
+    world = executing(recovery=replace(TRUSTED, retries=0, compensation=undoing))
+    world.conclude(RAISED)
+    began = world.state.now
+    world.take_back()
+    world.conclude(LOST)
+    world.until(began + HOUR)
+    world.lease(holder=OTHER)
+    assert "RequestOpened" in names(world.take_back(holder=OTHER))
+    assert world.asked().kind == "settlement"

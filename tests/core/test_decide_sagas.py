@@ -10,7 +10,6 @@ import pytest
 
 from placet.core import commands as c
 from placet.core import events as e
-from placet.core.errors import PlacetError
 from placet.core.state import CallOver, RunOver, UndoDue, Unwinding
 from placet.core.values import Recovery, Undoing
 from placet.core.work import CallModel, RunEffect, TakeBack, Unwind, Wait
@@ -407,67 +406,3 @@ def test_nothing_is_taken_back_while_another_effect_of_the_session_is_under_way(
     world.conclude(DONE, 0, run="k1")
     world.lease()
     undo(world, 0, failed=1)
-
-
-@pytest.mark.promise("G6")
-@pytest.mark.parametrize("approved", [False, True])
-@pytest.mark.parametrize("outcome", [NOT_DONE, LOST])
-def test_a_run_that_is_cancelled_in_a_step_that_stops_answers_each_call_once(
-    outcome: Any, approved: bool
-) -> None:
-    world = World()
-    world.start(on_failure="stop")
-    again = Recovery(retries=3)
-    calls = [sound(0, ruling=ALLOW, recovery=again), sound(1, surface="s1")]
-    world.propose(calls[0], calls[1] if approved else replace(calls[1], ruling=ALLOW))
-    if approved:
-        world.apply(approve(world.asked(1).id))
-        world.lease()
-    world.begin(0)
-    world.conclude(outcome, 0)
-    events = world.apply(c.CancelRun(run="r1", by=ANN, cause="enough"))
-    ended = [x.at for x in events if isinstance(x, e.CallEnded)]
-    assert sorted(ended) == [at(0), at(1)]
-    assert world.code(1) == "cancelled"
-
-
-@pytest.mark.promise("G3", "D8")
-def test_a_settlement_is_a_question_of_its_own_though_no_attempt_lies_between() -> None:
-    world = saga(COMPENSATED, ONCE)
-    world.begin(0)
-    world.conclude(RAISED, 0)
-    world.take_back(0)
-    world.conclude(LOST, 0)
-    first = world.asked(0).id
-    world.apply(settle(first, True))
-    world.lease()
-    fails(world, 1)
-    opened = [x for x in world.unwind(1) if isinstance(x, e.RequestOpened)]
-    assert [x.request == first for x in opened] == [False]
-    assert type(world.state.requests[first].state).__name__ == "Settled"
-
-
-def test_a_request_that_ended_with_its_step_does_not_say_that_the_run_was_ended() -> None:
-    world = World()
-    world.start(on_failure="stop")
-    world.propose(sound(0, ruling=ALLOW), sound(1, surface="s1"))
-    request = world.asked(1).id
-    world.apply(approve(request))
-    world.lease()
-    fails(world, 0)
-    told = r"It was cancelled: another call of this step failed \(pay\)\. "
-    with pytest.raises(PlacetError, match=told):
-        world.apply(approve(request))
-
-
-@pytest.mark.promise("D8")
-def test_what_a_person_found_out_is_not_rolled_back_while_its_body_may_act() -> None:
-    back = Recovery(roll_back=Undoing(safe_if_absent=True, idempotent=True))
-    world = saga(back, ONCE)
-    world.begin(0, snapshot="as it was")
-    world.conclude(LOST, 0)
-    world.apply(settle(world.asked(0).id, True))
-    world.lease()
-    fails(world, 1)
-    assert "RequestOpened" in names(world.unwind(1))
-    assert world.asked(0).kind == "settlement"

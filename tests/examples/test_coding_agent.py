@@ -99,6 +99,7 @@ def test_a_lock_file_that_changed_meanwhile_is_asked_about_anew(
     assert " right-pad==2" in card.preview
 
 
+@pytest.mark.slow
 @pytest.mark.promise("G13")
 def test_a_commit_made_meanwhile_voids_the_approval_of_a_push(place: Path, placet: Placet) -> None:
     (lock,) = begin(placet).waiting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -35,6 +35,8 @@ class Desk:
         max_steps: int = 20,
         model: Any = None,
         agent: Agent | None = None,
+        policy: str | None = None,
+        annotators: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.seen: list[tuple[Message, ...]] = []
@@ -48,7 +50,13 @@ class Desk:
         self.agent = agent.name
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.placet = Placet(self.store, agents=[agent], approvers=approvers)
+            self.placet = Placet(
+                self.store,
+                agents=[agent],
+                approvers=approvers,
+                policy=policy,
+                annotators=annotators,
+            )
 
     def __enter__(self) -> Self:
         return self

@@ -130,7 +130,7 @@ def test_an_action_that_was_changed_from_outside_is_shown_to_nobody(tmp_path: Pa
 
     with Desk(tmp_path, [call("pay", amount=129), say("ok")], [pay]) as desk:
         request = desk.start().waiting[0]
-        assert desk.show(request)
+        assert desk.show(request).tool == "pay"
     kept = sqlite3.connect(tmp_path / "placet.db")
     with kept:
         done = kept.execute("UPDATE payloads SET body = replace(body, '129', '999')")

@@ -217,7 +217,7 @@ def test_one_huge_result_is_shown_in_part_and_says_what_was_left_out(tmp_path: P
 
 
 @pytest.mark.promise("D6")
-@pytest.mark.parametrize("count", [3, 40, 400])
+@pytest.mark.parametrize("count", [3, 40, pytest.param(400, marks=pytest.mark.slow)])
 def test_many_large_results_of_one_step_fit_together(tmp_path: Path, count: int) -> None:
     shown: list[ModelRequest] = []
 

@@ -197,6 +197,7 @@ class Written:
         return self.log.stat().st_size // (sqlite_opening.PAGE_BYTES + 24)
 
 
+@pytest.mark.slow
 @pytest.mark.promise("D6")
 def test_a_decision_writes_what_has_changed_and_no_more(place: SqlitePlace) -> None:
     clock = Clock()

@@ -267,7 +267,14 @@ def everything(store: Store) -> State:
 class WalkContract:
     """What holds of every life of a session, in every store."""
 
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+    # Each store that keeps the contract is another executor of the one test.
+    @settings(
+        suppress_health_check=[
+            HealthCheck.function_scoped_fixture,
+            HealthCheck.too_slow,
+            HealthCheck.differing_executors,
+        ]
+    )
     @given(seed=st.integers(0, 2**32), length=st.integers(5, 80))
     def test_what_is_loaded_anew_is_what_the_writer_goes_on_with(
         self, fresh: Callable[[], Place], seed: int, length: int

@@ -175,7 +175,7 @@ class Role:
     def toolbox(self) -> Toolbox:
         """Give the tools as the gate sees them."""
         declared = (each.declaration for each in self.agent.tools)
-        return Toolbox(declared, asks=self.asks, policies=self.policies)
+        return Toolbox(declared, agent=self.agent.name, asks=self.asks, policies=self.policies)
 
 
 def _as_tool(given: Tool | AgentTool | Agent | Callable[..., object]) -> Tool | AgentTool:

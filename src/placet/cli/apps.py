@@ -44,7 +44,6 @@ def opened(settings: Settings, app: str) -> Iterator[Placet]:
     name = app or settings.app
     found = load_app(name)
     with Placet.open(settings=settings) as placet:
-        placet.people.language = settings.language
         with warnings.catch_warnings(record=True) as raised:
             warnings.simplefilter("always")
             for agent in _agents(name, found, placet):

@@ -20,12 +20,17 @@ from placet.people import People
 from placet.runtime.authority import Authority
 from placet.runtime.engine import Engine
 from placet.runtime.files import instant, record
+from placet.runtime.policies import PolicyFile
 from placet.settings import Settings
-from placet.stores.store import RequestRow, Store
+from placet.stores.sealing import KeyPort
+from placet.stores.store import KeyedStore, RequestRow
 
 
-def existing_store(settings: Settings) -> Store:
-    """Open the store, and make none where there is none; raises NotFound or StoreTrouble."""
+def existing_store(settings: Settings, *, key: KeyPort | None = None) -> KeyedStore:
+    """Open the store, and make none where there is none; raises NotFound or StoreTrouble.
+
+    It is opened with the `key`, or with the one that the settings name.
+    """
     path = store_path(settings.store)
     if not path.exists():
         raise NotFound(
@@ -34,7 +39,7 @@ def existing_store(settings: Settings) -> Store:
             hint="Name it with --store sqlite:///path, or begin a run with `placet run`.",
             path=str(path),
         )
-    return open_store(settings.store)
+    return open_store(settings.store, settings, key=key)
 
 
 @contextmanager
@@ -43,7 +48,9 @@ def office(settings: Settings) -> Iterator[People]:
     store = existing_store(settings)
     try:
         engine = Engine(store, tenant=settings.tenant)
-        people = People(engine, Authority(approvers=settings.approvers), _no_agents)
+        policy = PolicyFile.of(settings.policy)
+        authority = Authority(approvers=settings.approvers, policy=policy)
+        people = People(engine, authority, _no_agents)
         people.language = settings.language
         yield people
     finally:
@@ -80,7 +87,17 @@ def card_document(card: Card) -> dict[str, Any]:
     document["arguments"] = [
         {"name": name, "shown": value} for name, value in document["arguments"]
     ]
-    return {
-        key: instant(value) if isinstance(value, datetime) else value
-        for key, value in document.items()
-    }
+    written: dict[str, Any] = _with_instants(document)
+    return written
+
+
+def _with_instants(value: Any) -> Any:
+    match value:
+        case datetime():
+            return instant(value)
+        case dict():
+            return {key: _with_instants(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_with_instants(part) for part in value]
+        case _:
+            return value

@@ -9,7 +9,7 @@ import pwd
 import secrets
 import stat
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -17,11 +17,14 @@ from typing import Literal
 
 import click
 
+from placet.cli.keeping import keeping
 from placet.cli.output import Exit, Given, shared
 from placet.core.display import visible
 from placet.core.errors import InvalidInput, PlacetError
 from placet.opening import open_store, store_path
-from placet.runtime.authority import MARK
+from placet.runtime.authority import MARK, Authority
+from placet.runtime.policies import FILE as POLICY_FILE
+from placet.runtime.policies import PolicyFile
 from placet.settings import Settings, current_account
 from placet.stores.store import Store
 
@@ -52,6 +55,7 @@ def doctor_command(given: Given, agent_account: str | None) -> int:
     checks = [
         Check(name="python", health="ok", detail=platform.python_version()),
         *_store_checks(settings, agent_account or current_account()),
+        *_policy_checks(settings, agent_account or current_account()),
         *_people_checks(settings),
     ]
     broken = any(check.health == "problem" for check in checks)
@@ -68,7 +72,7 @@ def _store_checks(settings: Settings, account: str) -> Iterator[Check]:
         yield Check(name="store", health="warning", detail=detail)
         return
     try:
-        store = open_store(settings.store)
+        store = open_store(settings.store, settings)
     except PlacetError as error:
         yield Check(name="store", health="problem", detail=str(error))
         return
@@ -78,6 +82,8 @@ def _store_checks(settings: Settings, account: str) -> Iterator[Check]:
         yield Check(name="store", health="ok", detail=detail)
         yield _mode_check(path)
         yield _reach_check(path, account)
+        for name, health, told in keeping(store, settings):
+            yield Check(name=name, health=health, detail=told)
         yield from _pending_checks(store, settings)
     except PlacetError as error:
         yield Check(name="store", health="problem", detail=str(error))
@@ -96,8 +102,8 @@ def _mode_check(path: Path) -> Check:
     return Check(name="file mode", health="ok", detail=f"{mode:04o}")
 
 
-def _reach_check(path: Path, account: str) -> Check:
-    """Say whether the agent's account could reach the store, past the runtime (G10)."""
+def _reach_check(path: Path, account: str, *, what: str = "the store") -> Check:
+    """Say whether the agent's account could reach a file, past the runtime (G10)."""
     try:
         user = pwd.getpwnam(account)
     except KeyError:
@@ -109,7 +115,7 @@ def _reach_check(path: Path, account: str) -> Check:
     elif _may_write(path.absolute().parent, user.pw_uid, groups):
         how = "could put another file in its place"
     else:
-        detail = f"{account} cannot reach the store"
+        detail = f"{account} cannot reach {what}"
         return Check(name="agent account", health="ok", detail=detail)
     detail = (
         f"{account} {how}: what a tool of that account starts is refused by its mark alone; a wall"
@@ -132,17 +138,18 @@ def _pending_checks(store: Store, settings: Settings) -> Iterator[Check]:
     now = datetime.now(UTC)
     late = [r.request.id for r in rows if r.request.deadline_at <= now]
     unsettled = [r.request.id for r in rows if r.request.kind == "settlement"]
-    approvers = frozenset(settings.approvers)
+    authority = Authority(approvers=settings.approvers, policy=PolicyFile.of(settings.policy))
+    broken = authority.today().trouble is not None  # That is a check of its own.
     stranded = {
         r.request.id: r.request.needs.people(r.request.requester)
-        for r in rows
-        if not r.request.needs.people(r.request.requester) & approvers
+        for r in ([] if broken else rows)
+        if not r.request.people(r.request.deadline_at) & authority.eligible(r.request, now=now)
     }
     asked = ", ".join(f"{name} (of {', '.join(sorted(who))})" for name, who in stranded.items())
     yield Check(
         name="asked of",
         health="warning" if stranded else "ok",
-        detail=f"nobody whom the settings now name may decide {asked}; name them again, or cancel"
+        detail=f"nobody who is now named may decide {asked}; name them again, or cancel"
         if stranded
         else "somebody may decide each request that waits",
     )
@@ -162,9 +169,36 @@ def _pending_checks(store: Store, settings: Settings) -> Iterator[Check]:
     )
 
 
+def _policy_checks(settings: Settings, account: str) -> Iterator[Check]:
+    standing = PolicyFile.of(settings.policy).now(settings.approvers)
+    path = Path(settings.policy or POLICY_FILE)
+    if standing.trouble is not None:
+        detail = f"every call is denied: {'; '.join(standing.trouble.lines)}"
+        yield Check(name="policy", health="problem", detail=detail)
+    elif standing.policy is None:
+        yield Check(name="policy", health="ok", detail="no file: what tools declare counts")
+    else:
+        detail = f"{path}: {len(standing.policy.rules)} rules, version {standing.version}"
+        yield Check(name="policy", health="ok", detail=detail)
+    if standing.policy is not None and path.exists():
+        reach = _reach_check(path, account, what="the policy file")
+        yield replace(reach, name="policy reach")
+
+
+def _named(settings: Settings) -> frozenset[str]:
+    """Give those whom the settings or the policy file have decide."""
+    policy = PolicyFile.of(settings.policy).now(settings.approvers).policy
+    if policy is None:
+        return frozenset(settings.approvers)
+    from placet.policy.people import named  # Where there is a policy file alone.
+
+    return frozenset(settings.approvers) | named(policy)
+
+
 def _people_checks(settings: Settings) -> Iterator[Check]:
-    if settings.approvers:
-        detail = ", ".join(settings.approvers)
+    if people := _named(settings):
+        others = sorted(people - frozenset(settings.approvers))
+        detail = ", ".join([*settings.approvers, *others])
         yield Check(name="approvers", health="ok", detail=detail)
     else:
         detail = "no_approver: nobody may decide, and whatever must ask does not run"
@@ -182,7 +216,7 @@ def _token_check(settings: Settings) -> Check:
     if shared_by := [" and ".join(names) for names in holders.values() if len(names) > 1]:
         detail = f"{'; '.join(shared_by)}: one token, which therefore decides nothing"
         return Check(name="tokens", health="warning", detail=detail)
-    if idle := sorted(set(settings.approver_tokens) - set(settings.approvers)):
+    if idle := sorted(set(settings.approver_tokens) - _named(settings)):
         detail = f"{', '.join(idle)}: a token, and no approver"
         return Check(name="tokens", health="warning", detail=detail)
     held = ", ".join(sorted(settings.approver_tokens)) or "nobody holds one"

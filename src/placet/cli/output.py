@@ -42,7 +42,8 @@ class Exit(IntEnum):
 #: What each exit code means, as the reference says it.
 MEANINGS: Mapping[Exit, str] = {
     Exit.DONE: "done; for `run` and `resume`: the run ended with its answer",
-    Exit.WRONG: "an unexpected error; or `doctor` or `audit verify` found something wrong",
+    Exit.WRONG: "an unexpected error; or `doctor`, `audit verify`, `policy check` or `policy test`"
+    " found something wrong",
     Exit.MISTAKE: "a mistake in the command, its input, the settings or the app",
     Exit.REFUSED: "refused: another decision stands, or it is too late",
     Exit.NOT_PERMITTED: "refused: you may not decide this, or nobody knows who you are",

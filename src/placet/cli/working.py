@@ -16,12 +16,15 @@ from placet.cli.progress import Family, Progress
 from placet.core.card import status_of
 from placet.core.commands import Names
 from placet.core.display import visible
+from placet.keyring import signer_of
 from placet.results import stands
+from placet.runtime.anchors import Anchors
 from placet.runtime.authority import refuse_under_mark
 
 if TYPE_CHECKING:
     from placet.client import Placet
     from placet.runtime.worker import Happening
+    from placet.settings import Settings
 
 
 @click.command("worker", short_help="Carry on every run whose time has come.")
@@ -32,9 +35,10 @@ if TYPE_CHECKING:
 def worker_command(given: Given, app: str, once: bool) -> None:
     """Carry on every run whose time has come, until told to stop."""
     refuse_under_mark()
-    with opened(given.settings(), app) as placet:
+    settings = given.settings()
+    with opened(settings, app) as placet:
         told = Telling(placet, lines=given.as_json and not once)
-        carried = asyncio.run(_work(placet, told, once=once))
+        carried = asyncio.run(_work(placet, told, settings, once=once))
     if once:
         given.show({"carried": carried, "runs": told.carried}, f"{carried} carried on")
 
@@ -84,9 +88,12 @@ class Telling:
         return f"{row.request.tool}, session {row.session}: {status_of(row.request)}"
 
 
-async def _work(placet: Placet, told: Telling, *, once: bool) -> int:
+async def _work(placet: Placet, told: Telling, settings: Settings, *, once: bool) -> int:
     progress = Progress("", Family(placet.engine))
     worker = placet.worker(report=told.report, on_event=progress.watch)
+    if settings.anchors:
+        signer = signer_of(settings)
+        worker.anchors = Anchors(settings.anchors, placet.engine.store, signer=signer)
     if once:
         return await worker.once()
     stop = asyncio.Event()

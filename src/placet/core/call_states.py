@@ -141,7 +141,8 @@ class Call:
     attempt may have acted, and `stray` that its body may do so yet. `result` is what a call has
     been answered with whose effect is taken back since, because a later one failed, `unwound` what
     came of that, and `before` the earlier call that would be taken back next. `begun_at` is when
-    its first attempt began. `grant` is the standing grant by which nobody was asked.
+    its first attempt began, and `undo_begun_at` that at the present way of taking it back.
+    `grant` is the standing grant by which nobody was asked.
     """
 
     at: Occurrence
@@ -173,6 +174,7 @@ class Call:
     failure_ref: str | None = None
     ran: int = 0
     begun_at: datetime | None = None
+    undo_begun_at: datetime | None = None
     undone_from: int = 0
     acted: bool = False
     stray: bool = False

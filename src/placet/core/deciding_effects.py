@@ -66,6 +66,7 @@ def begin(so_far: Unfolding, command: c.Begin) -> None:
             raise Conflict("not_runnable", "The call cannot run now.", call=str(call.at))
     run = active(so_far, call.at.run)
     so_far.driven_by(run.id, command.fence)
+    so_far.end_outdated_grants(command.policy_version)
     if run.stopping is not None and not call.attempts:
         raise Closed("run_stopping", f"The run stops: {run.stopping}.", run_id=run.id)
     today = command.today
@@ -90,6 +91,10 @@ def take_back(so_far: Unfolding, command: c.TakeBack) -> None:
             so_far.driven_by(call.at.run, command.fence)
             _bound(call, command.digest)
             _due(so_far, call, again_at)
+            if how == "compensate" and not _key_is_known(so_far, call, call.undo_begun_at):
+                put_to_a_person(so_far, call, "its key may be forgotten by now")
+                so_far.finish_if_idle(call.at.run)
+                return
             _intend(so_far, call, command.holder, purpose=how)
         case Executing():
             raise InProgress("call_executing", "An attempt is under way.", call=str(call.at))
@@ -174,7 +179,7 @@ def _begin_again(so_far: Unfolding, command: c.Begin, call: Call, state: RetryDu
     else:
         changed = _another(today, call)
     cause = f"it was not tried again, because it changed ({', '.join(changed)})"
-    if not changed and (not call.acted or _key_is_known(so_far, call)):
+    if not changed and (not call.acted or _key_is_known(so_far, call, call.begun_at)):
         _enter(so_far, command, call, None)
         return
     if not changed:
@@ -189,10 +194,10 @@ def _begin_again(so_far: Unfolding, command: c.Begin, call: Call, state: RetryDu
         so_far.end_call(call.at, "tool_failed", so_far.text(told))
 
 
-def _key_is_known(so_far: Unfolding, call: Call) -> bool:
-    """Say whether the other side still is sure to know the key of the attempts before."""
+def _key_is_known(so_far: Unfolding, call: Call, first_at: datetime | None) -> bool:
+    """Say whether the other side is still sure to know the key that was first used `first_at`."""
     lasts = call.recovery.key_lasts
-    return lasts is None or call.begun_at is None or so_far.state.now < call.begun_at + lasts
+    return lasts is None or first_at is None or so_far.state.now < first_at + lasts
 
 
 def _begin_approved(so_far: Unfolding, command: c.Begin, call: Call, request: Request) -> None:

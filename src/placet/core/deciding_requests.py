@@ -13,11 +13,11 @@ from datetime import datetime
 from placet.core import commands as c
 from placet.core import events as e
 from placet.core import wording
-from placet.core.canonical import short_id
+from placet.core.canonical import digest_of, short_id
 from placet.core.deciding_runs import active
 from placet.core.deciding_steps import ask, freeze, nobody
 from placet.core.errors import Closed, Conflict, InvalidInput, NotFound, NotPermitted, Refusal
-from placet.core.grants import MOST_GRANTS, checked, same_key
+from placet.core.grants import MOST_GRANTS, checked, same_key, terms_digest
 from placet.core.state import (
     Answered,
     Approved,
@@ -51,7 +51,7 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
     by = command.by.id
     match request.state:
         case Approved(votes=votes) | Spent(votes=votes) if by in votes:
-            _same_grant(so_far, command, request)
+            _same_grant(command, request)
             return
         case Approved() | Spent():
             raise _decided(request)
@@ -59,7 +59,7 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
             _in_time(so_far, request)
             check_authority(request, command.by, command.eligible, now=so_far.state.now)
             if by in votes:
-                _same_grant(so_far, command, request)
+                _same_grant(command, request)
                 return
             _readable(request)
             met = len(votes) + 1 >= request.needs.quorum
@@ -75,13 +75,12 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
             raise _decided(request)
 
 
-def _same_grant(so_far: Unfolding, command: c.Approve, request: Request) -> None:
+def _same_grant(command: c.Approve, request: Request) -> None:
     """Refuse a grant that is asked for with a yes that was said before without it."""
-    given = {grant.request for grant in so_far.state.grants.values()}
-    if command.grant is not None and request.id not in given:
+    if command.grant is not None and terms_digest(command.grant) != request.granted:
         raise Conflict(
             "already_approved",
-            f"{command.by.id} has approved it without a grant, and that stands.",
+            f"{command.by.id} has approved it without this grant, and that stands.",
             hint=f"Take it back, and approve with the grant: `placet withdraw {request.id}`.",
             request_id=request.id,
         )
@@ -123,7 +122,7 @@ def _grant(so_far: Unfolding, command: c.Approve, request: Request) -> e.GrantGi
     assert not isinstance(arguments, str), "what cannot be read is not approved"
     checked(terms, arguments)
     return e.GrantGiven(
-        grant=short_id("gr", request.digest),
+        grant=short_id("gr", digest_of({"request": request.digest, "seq": so_far.state.seq})),
         by=command.by.id,
         request=request.id,
         tool=call.tool,
@@ -131,7 +130,9 @@ def _grant(so_far: Unfolding, command: c.Approve, request: Request) -> e.GrantGi
         scope=call.scope,
         surface=call.surface,
         policy_version=command.policy_version or request.policy_version,
-        same_key=same_key(call.tool, arguments, terms.same),
+        rule=request.rule,
+        terms=terms_digest(terms),
+        same_key=same_key(so_far.state.salt, call.tool, arguments, terms.same),
         until=so_far.state.now + terms.lasts,
         uses=terms.uses,
         run=request.at.run if terms.scope == "run" else None,

@@ -65,6 +65,6 @@ def _end(so_far: Unfolding, call: Call, state: Unwinding, told: str) -> None:
     found = [
         (f"{each.tool} ({each.at.step}.{each.at.index})", each.outcome) for each in state.unwound
     ]
-    text = so_far.text(wording.unwound(told, found))
+    text = so_far.text(wording.unwound(told, found) if found else told)
     own = None if state.own_ref is None else Payload(state.own_ref)
     so_far.end_call(call.at, state.code, text, own=own)

@@ -43,6 +43,7 @@ def propose(so_far: Unfolding, command: c.Propose) -> None:
         return
     run = active(so_far, command.run)
     so_far.driven_by(command.run, command.fence)
+    so_far.end_outdated_grants(command.policy_version)
     if run.kind == "driven" and command.step != run.step + 1:
         raise Conflict("step_out_of_order", f"The run is at step {run.step}.", run_id=run.id)
     _check_places(command)

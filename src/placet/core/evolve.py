@@ -203,12 +203,15 @@ def _grant_given(state: Session, event: e.GrantGiven) -> Session:
         same_key=event.same_key,
         until=event.until,
         left=event.uses,
+        rule=event.rule,
         run=event.run,
         same=event.same,
         any=event.any,
         children=event.children,
     )
     live = {id_: each for id_, each in state.grants.items() if state.now < each.until}
+    standing = state.requests[event.request].state
+    state = put_request(state, event.request, standing, granted=event.terms)
     return changed(state, grants={**live, grant.id: grant})
 
 

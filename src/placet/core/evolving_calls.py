@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from placet.core import events as e
 from placet.core.changing import changed
 from placet.core.state import (
@@ -91,15 +93,22 @@ def attempt_begun(state: Session, event: e.AttemptBegun) -> Session:
         attempts=event.attempt,
         snapshot_ref=snapshot,
         begun_at=call.begun_at or state.now,
-        grant=event.grant or call.grant,
+        undo_begun_at=_undo_begun_at(state, call, event),
+        grant=call.grant if call.attempts else event.grant,
     )
-    state = _known_to_later(state, call)
+    if call.result is None:  # Nobody foresaw that what had succeeded would be taken back.
+        state = _known_to_later(state, call)
     fence = max(event.fence, state.runs[event.at.run].fence)
     if fence != state.runs[event.at.run].fence:
         state = put_run(state, event.at.run, fence=fence)
     begun = state.surfaces.get(event.surface, 0) + 1
     state = changed(state, surfaces=put(state.surfaces, event.surface, begun))
     return _counted(_spent(state, event.request), event.grant)
+
+
+def _undo_begun_at(state: Session, call: Call, event: e.AttemptBegun) -> datetime | None:
+    first = event.purpose != "run" and call.attempts == call.undone_from
+    return state.now if first else call.undo_begun_at
 
 
 def _counted(state: Session, grant: str | None) -> Session:

@@ -15,7 +15,7 @@ from placet.core.canonical import JsonValue, digest_of
 from placet.core.errors import InvalidInput
 from placet.core.proposals import Sound
 from placet.core.state import Grant, Session
-from placet.core.values import GrantTerms
+from placet.core.values import Ask, GrantTerms
 
 #: How many grants a session holds at once, how long one lasts at most, and for how many calls.
 MOST_GRANTS = 20
@@ -43,9 +43,25 @@ def checked(terms: GrantTerms, arguments: Mapping[str, JsonValue]) -> None:
         )
 
 
-def same_key(tool: str, arguments: Mapping[str, JsonValue], same: tuple[str, ...]) -> str:
-    """Give what stands for the values that a grant fixes."""
-    return digest_of({"tool": tool, "same": {name: arguments[name] for name in sorted(same)}})
+def same_key(
+    salt: str, tool: str, arguments: Mapping[str, JsonValue], same: tuple[str, ...]
+) -> str:
+    """Give what stands for the values that a grant fixes; it tells nobody who has no salt."""
+    fixed = {name: arguments[name] for name in sorted(same)}
+    return digest_of({"salt": salt, "tool": tool, "same": fixed})
+
+
+def terms_digest(terms: GrantTerms) -> str:
+    """Give what tells terms from others: the same yes with the same ones is the same answer."""
+    document: dict[str, JsonValue] = {
+        "scope": terms.scope,
+        "lasts": terms.lasts // timedelta(microseconds=1),
+        "uses": terms.uses,
+        "same": [*sorted(terms.same)],
+        "any": [*sorted(terms.any)],
+        "children": terms.children,
+    }
+    return digest_of(document)
 
 
 def covering(state: Session, call: Sound, policy_version: str) -> Grant | None:
@@ -53,9 +69,24 @@ def covering(state: Session, call: Sound, policy_version: str) -> Grant | None:
     if call.kind != "effect" or isinstance(call.draft.arguments, str):
         return None
     for grant in sorted(state.grants.values(), key=lambda each: (each.until, each.id)):
-        if _is_live(state, grant, policy_version) and _covers(state, grant, call):
+        if (
+            _is_live(state, grant, policy_version)
+            and _covers(state, grant, call)
+            and _suffices(state, grant, call)
+        ):
             return grant
     return None
+
+
+def _suffices(state: Session, grant: Grant, call: Sound) -> bool:
+    """Say whether the giver alone might approve the call, as it is asked about now (G10).
+
+    Who gave it knew the reasons of the rule that asked then, and of no other.
+    """
+    if not isinstance(call.ruling, Ask) or call.ruling.rule != grant.rule:
+        return False
+    requester = state.runs[call.draft.at.run].requester
+    return call.ruling.needs.quorum == 1 and grant.by in call.ruling.needs.people(requester)
 
 
 def _is_live(state: Session, grant: Grant, policy_version: str) -> bool:
@@ -68,10 +99,9 @@ def _covers(state: Session, grant: Grant, call: Sound) -> bool:
     tool = (draft.tool, draft.tool_fingerprint, draft.scope, call.surface)
     if tool != (grant.tool, grant.tool_fingerprint, grant.scope, grant.surface):
         return False
-    named = {*grant.same, *grant.any}
-    if not set(grant.same) <= set(draft.arguments) <= named:
+    if {*grant.same, *grant.any} != set(draft.arguments):
         return False
-    if same_key(draft.tool, draft.arguments, grant.same) != grant.same_key:
+    if same_key(state.salt, draft.tool, draft.arguments, grant.same) != grant.same_key:
         return False
     return _reaches(state, grant, draft.at.run)
 

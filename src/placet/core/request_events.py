@@ -58,7 +58,8 @@ class VoteCast:
 class GrantGiven:
     """With an approval a person permitted calls to come; `run` None: of the whole session (G12).
 
-    `same_key` stands for the values of the arguments named in `same`.
+    `same_key` stands for the values of the arguments named in `same`, `terms` for what was asked
+    for, and `rule` is the one that asked.
     """
 
     grant: str
@@ -72,6 +73,8 @@ class GrantGiven:
     same_key: str
     until: datetime
     uses: int
+    rule: str = ""
+    terms: str = ""
     run: str | None = None
     same: tuple[str, ...] = ()
     any: tuple[str, ...] = ()
@@ -81,7 +84,7 @@ class GrantGiven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantRevoked:
-    """A person took a grant back: it covers nothing any more."""
+    """A person took a grant back, or the policy changed: it covers nothing any more."""
 
     grant: str
     by: str

@@ -126,6 +126,7 @@ class Request:
     escalation: tuple[Escalation, ...] = ()
     escalated: int = 0
     hold: Hold = "session"
+    granted: str = ""
     state: RequestState
 
     @property

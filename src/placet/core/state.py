@@ -151,6 +151,7 @@ class Grant:
     same_key: str
     until: datetime
     left: int
+    rule: str = ""
     run: str | None = None
     same: tuple[str, ...] = ()
     any: tuple[str, ...] = ()

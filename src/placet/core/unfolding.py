@@ -43,6 +43,7 @@ from placet.core.values import (
     Unwound,
     payload_of,
 )
+from placet.core.work import under_way
 
 #: How often the same call may fail in a run; the run stops with the last of them.
 MOST_FAILURES = 3
@@ -55,6 +56,12 @@ _UNWOUND: dict[CallCode, Unwound] = {
     "succeeded": "succeeded",
     "outcome_unknown": "unknown",
 }
+
+
+def _has_failed(call: Call, code: CallCode) -> bool:
+    """Say whether a call did not come to its end; of an agent's nobody may know what it did."""
+    unknown = code == "outcome_unknown"
+    return code in TOOL_FAILURES or unknown or (call.attempts > 0 and code != "succeeded")
 
 
 @dataclass(slots=True)
@@ -149,7 +156,7 @@ class Unfolding:
             )
         )
         self.count_failure(at.run, call.call_key, code)
-        if code in FAILURES or (call.attempts and code != "succeeded"):
+        if code in FAILURES or _has_failed(call, code):
             self._break_step(call)
 
     def _unwinds(self, call: Call, code: CallCode) -> bool:
@@ -157,11 +164,22 @@ class Unfolding:
         run = self.run(call.at.run)
         if run.on_failure != "compensate_earlier" or call.kind not in ("effect", "agent"):
             return False
-        if isinstance(call.state, Unwinding) or undoable(run, call.at) is None:
+        if isinstance(call.state, Unwinding) or not self._may_stand(run, call):
             return False
         if any(other.at.run == run.id for other in self._unwinding()):
             return False
-        return code in TOOL_FAILURES or (call.attempts > 0 and code != "succeeded")
+        return _has_failed(call, code)
+
+    def _may_stand(self, run: Run, failed: Call) -> bool:
+        """Say whether an earlier effect stands, or one is under way that may yet."""
+        if undoable(run, failed.at) is not None:
+            return True
+        return any(
+            other.kind == "effect"
+            and other.at.run == run.id
+            and (run.saga == "run" or other.at.step == failed.at.step)
+            for other in under_way(self.state, besides=failed.at)
+        )
 
     def _unwinding(self) -> list[Call]:
         return [c for c in self.state.calls.values() if isinstance(c.state, Unwinding)]
@@ -178,6 +196,12 @@ class Unfolding:
         for call in self.state.step_calls(run.id, failed.at.step):
             if isinstance(call.state, (Allowed, Asking)):
                 self._stop_call(call, "interrupted", told, stop="failed", cause=cause)
+
+    def end_outdated_grants(self, policy_version: str) -> None:
+        """End the grants that were given under another policy than is in force now (G12)."""
+        for grant in list(self.state.grants.values()):
+            if grant.policy_version != policy_version:
+                self.add(e.GrantRevoked(grant=grant.id, by="", via="policy"))
 
     def count_failure(self, run_id: str, call_key: str, code: CallCode) -> None:
         """Stop a run whose model makes the same call again and again though it fails.

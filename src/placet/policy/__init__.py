@@ -1,1 +1,1 @@
-"""What rules are matched against, and how: so far shell commands (placet.policy.shell)."""
+"""The policy file: what it says (rules), how it is read, and what it rules of a call. No I/O."""

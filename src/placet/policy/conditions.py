@@ -14,7 +14,7 @@ from placet.core.money import Money
 from placet.core.values import EVERY_SURFACE, CallKind
 from placet.policy.cel import evaluated
 from placet.policy.doubts import FAILS, Finding, Part, found, in_doubt, of_each
-from placet.policy.operators import MISSING, Missing, number, compared
+from placet.policy.operators import MISSING, Missing, compared, number
 from placet.policy.rules import (
     ANY,
     Annotated,

@@ -40,7 +40,7 @@ def joined(policy: Policy, demands: list[Demands], *, lasts: timedelta) -> Joine
         ordered = (person for each in named for person in members(policy, each.approvers))
         approvers = tuple(dict.fromkeys(p for p in ordered if p in common)) or None
     shortest = min((each.deadline or deadline for each in demands), default=deadline)
-    holds = {each.hold or defaults.hold for each in demands}
+    holds = {each.hold or defaults.hold for each in demands} or {defaults.hold}
     return Joined(
         approvers=approvers,
         quorum=max((each.quorum for each in demands), default=1),

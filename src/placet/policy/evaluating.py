@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
+from placet.core.values import EVERY_SURFACE
 from placet.policy.conditions import UNREADABLE, Facts, find, value_at
 from placet.policy.demands import Joined, joined
 from placet.policy.doubts import DOUBT_HOLDS, Finding, Part, Truth, counts
@@ -166,9 +167,13 @@ def _chooses(selector: Selector, facts: Facts, answer: Answer) -> bool:
     """Say whether a selector chooses the call.
 
     What binds an agent binds those that stand under it, and what is allowed to it is not. A tool
-    with several scopes is bound by a rule for any of them, and allowed by one for all.
+    with several scopes is bound by a rule for any of them, and allowed by one for all. An effect
+    that declares no surface touches each of them, and is bound by the rules for any.
     """
     widely = DOUBT_HOLDS[answer, "when"]
+    touches_all = facts.kind == "effect" and facts.surface == EVERY_SURFACE
+    if selector.kind == "surfaces" and touches_all and widely:
+        return True
     match selector.kind:
         case "tools":
             names: tuple[str, ...] = (facts.tool,)

@@ -19,17 +19,17 @@ class Fault:
 class PolicyTrouble(Trouble):
     """A policy file that cannot be taken: nothing is allowed, and nobody is asked, while it is so.
 
-    `file` is its name, and `faults` all that is wrong with it, from the top down.
+    `file` is its name, and `faults` all that is wrong with it, from the top down. A file of cases
+    that cannot be taken has the code `cases_broken`.
     """
 
-    def __init__(self, file: str, faults: Sequence[Fault]) -> None:
+    def __init__(self, file: str, faults: Sequence[Fault], *, code: str = "policy_broken") -> None:
         self.file = file
         self.faults = tuple(sorted(faults))
         more = len(self.faults) - 1
         told = self.lines[0] + (f" (and {more} more)" if more else "")
-        super().__init__(
-            "policy_broken", told, hint="`placet policy check` says all that is wrong with it."
-        )
+        check = "`placet policy check` says all that is wrong with it."
+        super().__init__(code, told, hint=check if code == "policy_broken" else "")
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -22,6 +22,16 @@ def members(policy: Policy, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def named(policy: Policy) -> frozenset[str]:
+    """Give all the people whom a policy has decide anything, at once or after a while."""
+    demands = [each.demands for each in policy.rules]
+    lists = [policy.defaults.approvers, *(each.approvers for each in demands)]
+    lists += [step.approvers for each in demands for step in each.escalation]
+    people = {person for each in lists for person in members(policy, each)}
+    deputies = {each.deputy for each in policy.delegations if each.giver in people}
+    return frozenset((people | deputies) - {REQUESTER})
+
+
 def with_deputies(
     policy: Policy, people: Iterable[str], *, now: datetime, but: str | None = None
 ) -> tuple[str, ...]:

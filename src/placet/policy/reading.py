@@ -90,7 +90,7 @@ def _parsed(data: bytes, file: str) -> tuple[Fields, Table]:
 def _rules(fields: Fields, found: Table, groups: Mapping[str, object]) -> tuple[Rule, ...]:
     tables = fields.tables(found, (), "rule")
     if len(tables) > MAX_RULES:
-        fields.fault(("rule",), f"There are more than {MAX_RULES} rules.")
+        fields.fault(("rule", MAX_RULES), f"There are more than {MAX_RULES} rules.")
     rules = tuple(rule_from(fields, value, path, groups) for value, path in tables[:MAX_RULES])
     first: dict[str, int] = {}
     for rule, (_, path) in zip(rules, tables, strict=False):

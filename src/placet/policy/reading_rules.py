@@ -295,8 +295,8 @@ def _patterns(fields: Fields, table: Table, path: Path, key: str) -> tuple[Comma
 
 
 def _pattern(fields: Fields, value: object, path: Path) -> CommandRule | None:
-    table = value if isinstance(value, dict) else {"words": value}
-    table = fields.table(table, path, COMMAND_KEYS)
+    written = value if isinstance(value, dict) else {"words": value}
+    table = fields.table(written, path, COMMAND_KEYS)
     if "words" not in table:
         fields.fault(path, "A command has words.")
         return None

@@ -82,8 +82,15 @@ def rule_on(policy: Policy | None, facts: Facts, declared: Declared, circle: Cir
 def _declared(policy: Policy | None, facts: Facts, declared: Declared, circle: Circle) -> Ruling:
     if declared.reason is None:
         return Allow(rule=declared.rule)
+    return asks_by_default(policy, facts, circle, rule=declared.rule, reason=declared.reason)
+
+
+def asks_by_default(
+    policy: Policy | None, facts: Facts, circle: Circle, *, rule: str, reason: str
+) -> Ask:
+    """Ask about a call where no rule of the file does: those who are asked by default."""
     demands = joined(policy or Policy(), [], lasts=circle.lasts)
-    return _ask(policy, facts, circle, demands, rule=declared.rule, reason=declared.reason)
+    return _ask(policy, facts, circle, demands, rule=rule, reason=reason)
 
 
 def _by_file(
@@ -116,7 +123,7 @@ def _ask(
 ) -> Ask:
     asked = _asked(policy, facts.requester, circle, demands)
     is_question = facts.kind == "question"
-    if is_question and not circle.nobody:
+    if is_question and asked:  # Whoever the run acts for may answer too.
         asked = (*asked, REQUESTER)
     return Ask(
         rule=rule,
@@ -212,7 +219,8 @@ def reasons(deciding: tuple[Checked, ...]) -> str:
 
 def _reason(checked: Checked) -> str:
     rule = checked.rule
-    said = rule.reason or f"the rule {rule.name} {checked.answer}s it".replace("denys", "denies")
+    verb = "asks" if checked.answer == "ask" else "denies it"
+    said = rule.reason or f"the rule {rule.name} {verb}"
     return said + "".join(_beside(checked))
 
 

@@ -6,9 +6,13 @@ keyed reference; each action against its digest. The state is then what `evolve`
 events, and whatever the store holds of runs, calls, requests, noes, surfaces and transcript must be
 the same: a row that was changed by hand differs.
 
-What this cannot find, alone: who rewrites the whole log of a session, its state with it, or cuts a
-tail off both, or puts another database in its place, leaves a record that agrees with itself.
-Only a head that was kept elsewhere shows that.
+Where the store is under a key, each head has an HMAC, so that who rewrites a whole log, its state
+with it, is found, too. What this cannot find, alone: who cuts a tail off both, by putting an older
+head with its HMAC back, or puts another database in the place of this one, leaves a record that
+agrees with itself. Only a head that was kept elsewhere shows that (`placet.runtime.anchors`).
+
+What cannot be held to anything is said, and is no finding: texts that were erased, and texts and
+heads for which no key is given.
 """
 
 from __future__ import annotations
@@ -42,6 +46,12 @@ PUT_ASIDE_EVERY = 200
 #: How many steps are loaded at once.
 STEPS_AT_ONCE = 200
 
+#: Codes of what is wrong with the store and stands in its file: found, and no reason to stop.
+_DAMAGED = ("store_damaged", "wrong_key")
+
+#: Codes of why texts cannot be read here, though nothing need be wrong with them.
+_UNREADABLE = ("key_missing", "crypto_missing", "key_unreachable")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
@@ -54,12 +64,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """What was found in one session. `head`, its last event's hash, is worth keeping elsewhere."""
+    """What was found in one session. `head`, its last event's hash, is worth keeping elsewhere.
+
+    `texts` says how its texts stand, and `unchecked` what could not be looked at.
+    """
 
     session: str
     events: int
     head: str
     findings: tuple[Finding, ...]
+    texts: str = "plain"
+    unchecked: tuple[str, ...] = ()
 
     @property
     def sound(self) -> bool:
@@ -99,6 +114,8 @@ class _Walk:
         self._findings: list[Finding] = []
         self._salt = ""
         self._texts: set[str] = set()
+        self._unchecked: dict[str, None] = {}
+        self._reads_texts = True
         self._places: dict[tuple[str, int, int], tuple[str, str]] = {}
         self._names: dict[tuple[str, NameKind, str], int] = {}
 
@@ -126,9 +143,17 @@ class _Walk:
                 self._find("impossible_event", f"{row.kind} cannot follow: {wrong}", row.seq)
                 rebuilt = None
         self._check_head(seq, head)
+        texts = self._check_standing(rebuilt)
         if rebuilt is not None:
             self._compare(rebuilt)
-        return Verified(session=session, events=seq, head=head, findings=tuple(self._findings))
+        return Verified(
+            session=session,
+            events=seq,
+            head=head,
+            findings=tuple(self._findings),
+            texts=texts,
+            unchecked=tuple(self._unchecked),
+        )
 
     def _find(self, code: str, what: str, seq: int | None = None) -> None:
         self._findings.append(Finding(code=code, what=what, seq=seq))
@@ -172,17 +197,32 @@ class _Walk:
 
     def _text(self, ref: str, seq: int) -> str:
         """Fetch a text, and hold it against its reference once; empty where it cannot be had."""
+        if not self._reads_texts:
+            return ""
+        body, is_changed = "", False
         try:
             body = self._store.payload(*self._key, ref)
-        except NotFound:
+            is_changed = payload_of(self._salt, body).ref != ref
+        except NotFound as error:
+            if error.code == "erased":
+                return self._no_texts("the texts were erased")
             if ref not in self._texts:
                 self._find("missing_text", f"the text {ref} is not there", seq)
-            body = ""
-        else:
-            if ref not in self._texts and payload_of(self._salt, body).ref != ref:
-                self._find("changed_text", f"the text {ref} was changed", seq)
+        except StoreTrouble as error:
+            if error.code in _UNREADABLE:
+                return self._no_texts(f"the texts are sealed: {error.message}")
+            if error.code not in _DAMAGED:
+                raise
+            is_changed = True
+        if is_changed and ref not in self._texts:
+            self._find("changed_text", f"the text {ref} was changed", seq)
         self._texts.add(ref)
         return body
+
+    def _no_texts(self, why: str) -> str:
+        self._reads_texts = False
+        self._unchecked[why] = None
+        return ""
 
     def _check_head(self, seq: int, head: str) -> None:
         known_seq, known_head = _head_of(self._store, *self._key)
@@ -191,13 +231,34 @@ class _Walk:
         elif known_head != head:
             self._find("other_head", "the session's head is not its last event's hash", seq)
 
+    def _check_standing(self, rebuilt: _Rebuilt | None) -> str:
+        """Hold the head against its HMAC, and the texts against what the events say of them."""
+        standing = self._store.standing(*self._key)
+        if standing is None:
+            return "plain"
+        match standing.head:
+            case "forged":
+                self._find("forged_head", "the head was written without the store's key")
+            case "unkeyed":
+                what = "the head has no HMAC, though the store is under a key: it is from before,"
+                self._find("unkeyed_head", f"{what} or its HMAC was taken away")
+            case "unchecked":
+                self._unchecked["the head is keyed, and no key is given"] = None
+            case "keyed" | "plain":
+                pass
+        if rebuilt is not None and rebuilt.state.erased != (standing.texts == "erased"):
+            said, are = ("", " not") if rebuilt.state.erased else (" not", "")
+            what = f"by the events the texts were{said} erased, and they are{are}"
+            self._find("changed_state", what)
+        return standing.texts
+
     # --- the state that follows ---------------------------------------------------------------
 
     def _stored(self, names: Names) -> Session | None:
         try:
             return self._store.session(*self._key, names)
         except StoreTrouble as error:
-            if error.code not in ("newer_value", "store_damaged"):
+            if error.code not in ("newer_value", *_DAMAGED):
                 raise
             self._find("unreadable_state", error.message)
             return None
@@ -205,10 +266,14 @@ class _Walk:
     def _compare(self, rebuilt: _Rebuilt) -> None:
         rebuilt.put_aside()
         if state := self._stored(Names()):
+            if state.erased != rebuilt.state.erased:
+                self._find("changed_state", "whether it was erased is not what the events say")
             if state.ended != rebuilt.state.ended:
                 self._find("changed_state", "whether it has ended is not what the events say")
             if dict(state.surfaces) != dict(rebuilt.state.surfaces):
                 self._find("changed_state", "the surfaces are not what the events lead to")
+            if dict(state.grants) != dict(rebuilt.state.grants):
+                self._find("changed_state", "the grants are not what the events lead to")
             self._compare_calls(rebuilt)
         self._compare_rows("run", rebuilt.runs, lambda: self._runs(rebuilt))
         self._compare_rows("request", rebuilt.requests, self._requests)
@@ -269,10 +334,17 @@ class _Walk:
 
     def _compare_transcript(self, rebuilt: _Rebuilt) -> None:
         tenant, session = self._key
-        for run in rebuilt.runs:
+        for run in rebuilt.runs if self._reads_texts else ():
+            try:
+                rows = self._store.transcript(tenant, session, run)
+            except StoreTrouble as error:
+                if error.code not in _DAMAGED:
+                    raise
+                self._find("unreadable_state", f"transcript of {run}: {error.message}")
+                continue
             found = {
                 (run, row.step, row.index): (row.kind, payload_of(self._salt, row.body).ref)
-                for row in self._store.transcript(tenant, session, run)
+                for row in rows
             }
             expected = {place: kept for place, kept in self._places.items() if place[0] == run}
             for place in sorted(expected.keys() | found.keys()):

@@ -1,23 +1,29 @@
 """Who may decide, and the mark that keeps tools from deciding (G10).
 
-Approvers are people, named in the settings. Being on this machine is no identity: the command line
-asks for the account at a terminal, or for a token. What a tool's body starts carries a mark, in
-its context and in the environment of its child processes, under which nothing decides.
+Approvers are people, named in the settings and in the policy file. Being on this machine is no
+identity: the command line asks for the account at a terminal, or for a token. What a tool's body
+starts carries a mark, in its context and in the environment of its child processes, under which
+nothing decides.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
-from placet.core.canonical import digest_of
+from placet.core.canonical import JsonValue
 from placet.core.errors import NotPermitted
 from placet.core.state import Request
+from placet.runtime.policies import PolicyFile, Standing, version_of
+from placet.runtime.succeeded import Succeeded
+
+#: How long a request waits for people where nothing else is said.
+REQUEST_LASTS = timedelta(hours=24)
 
 #: Set in the environment while a tool's body runs, and so in what it starts.
 MARK = "PLACET_INSIDE_TOOL"
@@ -30,25 +36,53 @@ _bodies_change = threading.Lock()
 _STARTED_BY = os.environ.get(MARK, "")
 
 
-@dataclass(frozen=True, slots=True)
+#: Says of a call what a trusted source makes of it: a label and a value each.
+Annotator = Callable[[str, Mapping[str, JsonValue]], Mapping[str, JsonValue]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
-    """The people who may decide, as the settings name them now."""
+    """The people who may decide, by the settings and by the policy file, as both are now.
+
+    `annotators` are the sources that the policy trusts, by name.
+    """
 
     approvers: tuple[str, ...]
+    policy: PolicyFile | None = None
+    annotators: Mapping[str, Annotator] = field(default_factory=dict)
+    succeeded: Succeeded = field(default_factory=Succeeded, compare=False, repr=False)
+
+    def today(self) -> Standing:
+        """Look at the policy file, and say what is in force."""
+        if self.policy is None:
+            return Standing(approvers=self.approvers, version=version_of(self.approvers))
+        return self.policy.now(self.approvers)
 
     @property
     def version(self) -> str:
         """Name this state of affairs, for the record."""
-        return _version_of(self.approvers)
+        return self.today().version
 
-    def eligible(self, _request: Request | None = None) -> frozenset[str]:
-        """Give those who may decide a request today."""
-        return frozenset(self.approvers)
+    def eligible(self, request: Request | None = None, *, now: datetime) -> frozenset[str]:
+        """Give those who may decide a request today, or anything for which no rule names people.
+
+        Raises PolicyTrouble where the policy is broken: then nobody knows.
+        """
+        standing = self.today()
+        if standing.trouble is not None:
+            raise standing.trouble
+        rule, requester = ("", "") if request is None else (request.rule, request.requester)
+        return eligible_by(standing, rule, requester=requester, now=now)
 
 
-@lru_cache(maxsize=64)
-def _version_of(approvers: tuple[str, ...]) -> str:
-    return digest_of([*sorted(approvers)])[:16]
+def eligible_by(standing: Standing, rule: str, *, requester: str, now: datetime) -> frozenset[str]:
+    """Give those who may decide today what a rule asked on behalf of somebody."""
+    if standing.policy is None:
+        return frozenset(standing.approvers)
+    from placet.policy.ruling import Circle, people_today  # Where there is a policy file alone.
+
+    circle = Circle(approvers=standing.approvers, now=now, lasts=REQUEST_LASTS)
+    return people_today(standing.policy, rule, requester, circle)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -23,7 +23,8 @@ from typing import Any
 
 from placet.core.card import status_of
 from placet.core.commands import Names
-from placet.core.errors import InvalidInput
+from placet.core.errors import InvalidInput, NotFound
+from placet.core.records import EntryRow
 from placet.core.state import (
     Answered,
     Approved,
@@ -146,10 +147,9 @@ def export(store: Store, tenant: str, directory: Path) -> dict[str, int]:
         requests = store.requests(tenant, session=session, pending=False, limit=ALL)
         for row in requests:
             call = call_of(store, row)
-            body = store.payload(tenant, session, row.request.action_ref)
             _write(
                 place / "approvals" / f"{safe_name(row.request.id)}.json",
-                {**record(row, call), "action": json.loads(body)},
+                {**record(row, call), "action": _action(store, row)},
             )
             counted["approvals"] += 1
         for at in {(row.request.at.run, row.request.at.step): row.request.at for row in requests}:
@@ -168,9 +168,24 @@ def call_of(store: Store, row: RequestRow) -> Call:
     return state.calls[row.request.at]
 
 
+def _action(store: Store, row: RequestRow) -> Any:
+    """Read the action of a request; None: it was erased, and the record stands without it."""
+    try:
+        return json.loads(store.payload(row.tenant, row.session, row.request.action_ref))
+    except NotFound as error:
+        if error.code != "erased":
+            raise
+        return None
+
+
 def _checkpoint(store: Store, tenant: str, session: str, run: str, step: int) -> dict[str, Any]:
     """Give where a run goes on: the step's turn, the messages before it, results after it."""
-    rows = store.transcript(tenant, session, run)
+    rows: Sequence[EntryRow] = ()
+    try:
+        rows = store.transcript(tenant, session, run)
+    except NotFound as error:
+        if error.code != "erased":
+            raise
     return {
         "checkpoint_id": checkpoint_id(Occurrence(run, step, 0)),
         "run_id": run,

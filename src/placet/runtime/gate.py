@@ -19,7 +19,7 @@ from placet.core.card import changes_of
 from placet.core.deciding_steps import is_known
 from placet.core.errors import InvalidInput
 from placet.core.events import AttemptBegun
-from placet.core.state import Call, Request
+from placet.core.state import Asking, Call, Request
 from placet.core.values import (
     Allow,
     CallCode,
@@ -44,6 +44,7 @@ from placet.runtime.engine import Engine
 from placet.runtime.processes import this_process
 from placet.runtime.proposing import Proposer, Toolbox, ToolCall, unsound
 from placet.runtime.recovering import Recovering
+from placet.runtime.rulings import Look
 from placet.stores.store import Answer
 
 #: Refusals that looking again does not mend.
@@ -61,11 +62,15 @@ class Gate:
     def __init__(self, engine: Engine, toolbox: Toolbox, authority: Authority) -> None:
         self._engine = engine
         self._toolbox = toolbox
-        self._authority = authority
-        self._proposer = Proposer(engine.tenant, toolbox, authority)
+        self._proposer = Proposer(engine, toolbox, authority)
         self._attempts = Attempts(engine)
         self._holder = this_process()
         self.recovery = Recovering(engine, toolbox, self._attempts)
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """Give the tools that it is the door to."""
+        return self._toolbox
 
     # --- proposing ----------------------------------------------------------------------------
 
@@ -92,9 +97,11 @@ class Gate:
         names of the step.
         Raises Conflict(`call_changed`) where the step was proposed before with other calls.
         """
+        look = await self._proposer.look(session, run)
+        places = [Occurrence(run, step, index) for index in range(len(calls))]
         proposals = [
-            await self._proposer.proposal(session, Occurrence(run, step, index), call, claim=claim)
-            for index, call in enumerate(calls)
+            await self._proposer.proposal(session, at, call, look, claim=claim)
+            for at, call in zip(places, calls, strict=True)
         ]
         return await self._engine.execute(
             session,
@@ -104,7 +111,8 @@ class Gate:
                 fence=fence,
                 entry=checkpoint,
                 calls=tuple(proposals),
-                policy_version=self._authority.version,
+                policy_version=look.standing.version,
+                most_waiting=look.standing.most_waiting,
                 answer=answer,
                 plan=tuple(plan),
                 reference=reference,
@@ -137,7 +145,8 @@ class Gate:
         except (TypeError, ValueError) as error:
             raise InvalidInput("unreadable_edit", f"The arguments are no JSON: {error}.") from error
         proposed = ToolCall(id=call.tool_call_id, name=call.tool, arguments=text)
-        made = await self._proposer.proposal(session, call.at, proposed)
+        look = await self._proposer.look(session, call.at.run)
+        made = await self._proposer.proposal(session, call.at, proposed, look)
         if isinstance(made, c.Unsound) or not made.readable:
             detail = made.detail if isinstance(made, c.Unsound) else "they cannot be read"
             raise InvalidInput(
@@ -233,8 +242,11 @@ class Gate:
         `body`, where given, is entered in place of the declared one.
         """
         raised: dict[int, str] = {}
-        results = await asyncio.gather(*(self._read(session, at, body, raised) for at in calls))
         first = calls[0]
+        look = await self._proposer.look(session, first.run)
+        results = await asyncio.gather(
+            *(self._read(session, at, body, raised, look) for at in calls)
+        )
         return await self._engine.execute(
             session,
             c.RecordReads(
@@ -247,11 +259,11 @@ class Gate:
         )
 
     async def _read(
-        self, session: str, at: Occurrence, body: Body | None, raised: dict[int, str]
+        self, session: str, at: Occurrence, body: Body | None, raised: dict[int, str], look: Look
     ) -> tuple[int, CallCode, str]:
         call, stored = await self._attempts.frozen(session, at)
         tool = self._toolbox.tools.get(call.tool)
-        today = await self._today(session, call, stored)
+        today = await self._today(session, call, stored, look)
         if tool is None or isinstance(today, c.Unsound) or not _still_a_read(call, today):
             told = wording.interrupted("the tool is declared otherwise now.")
             return at.index, "interrupted", told
@@ -266,13 +278,13 @@ class Gate:
             case c.Unknown(cause=cause):
                 return at.index, "tool_failed", wording.failed(cause, not_done=True, attempts=1)
 
-    async def _today(self, session: str, call: Call, stored: Draft) -> c.Proposal:
+    async def _today(self, session: str, call: Call, stored: Draft, look: Look) -> c.Proposal:
         """Propose the stored action in the world as it is now (G13)."""
         text = stored.arguments
         if not isinstance(text, str):
             text = json.dumps(text, ensure_ascii=False)
         proposed = ToolCall(id=call.tool_call_id, name=call.tool, arguments=text)
-        return await self._proposer.proposal(session, call.at, proposed)
+        return await self._proposer.proposal(session, call.at, proposed, look)
 
     async def _beginning(
         self,
@@ -284,7 +296,9 @@ class Gate:
         child: c.Child | None = None,
     ) -> c.Begin:
         """Give the command that asks to enter a body, with the facts that it is decided by."""
-        today = await self._today(session, call, stored)
+        look = await self._proposer.look(session, call.at.run)
+        today = await self._today(session, call, stored, look)
+        request = call.state.request if isinstance(call.state, Asking) else None
         snapshot = None
         tool = self._toolbox.tools.get(call.tool)
         if tool is not None and isinstance(today, c.Sound) and not call.acted:
@@ -300,8 +314,8 @@ class Gate:
             holder=self._holder,
             digest=call.digest,
             today=today,
-            eligible=self._authority.eligible(),
-            policy_version=self._authority.version,
+            eligible=self._proposer.eligible(look, today, request),
+            policy_version=look.standing.version,
             child=child,
             snapshot=snapshot,
         )

@@ -79,6 +79,11 @@ class HostedRuns:
         self._hosts[key] = Host(hosting=hosting, resume=resume)
         return hosting
 
+    @property
+    def toolboxes(self) -> tuple[Toolbox, ...]:
+        """Give the tools of each host, as they are declared now."""
+        return tuple(host.hosting.gate.toolbox for host in self._hosts.values())
+
     def has_agent(self, agent: str) -> bool:
         """Say whether a framework's agent has this name."""
         return (agent, False) in self._hosts

@@ -143,7 +143,7 @@ class Hosting:
 
     def redeclare(self, tools: Iterable[Declaration]) -> None:
         """Put other tools in the place of the agent's tools; what is frozen stays as it is."""
-        self.gate = Gate(self._engine, Toolbox(tools), self._authority)
+        self.gate = Gate(self._engine, Toolbox(tools, agent=self._agent), self._authority)
 
     async def begin(
         self, session: str, run: str, message: str, *, requester: str, supersede: bool = True

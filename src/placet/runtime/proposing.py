@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from placet.core import commands as c
 from placet.core import wording
 from placet.core.canonical import JsonValue, Unreadable, call_key, parse_arguments
-from placet.core.values import CallCode, Display, Draft, Occurrence
-from placet.runtime.authority import Authority
+from placet.core.state import Session
+from placet.core.values import Ask, CallCode, Display, Draft, Occurrence, Ruling
+from placet.runtime.authority import Authority, eligible_by
 from placet.runtime.declarations import Declaration, InvalidArguments, PolicyFunction
 from placet.runtime.effects import described, environment_of, preview_of
-from placet.runtime.rulings import rule
+from placet.runtime.engine import Engine
+from placet.runtime.rulings import Look, Rulings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +31,12 @@ class ToolCall:
 
 
 class Toolbox:
-    """The tools of one agent, by name, whether anybody may be asked, and the policies on them."""
+    """The tools of one agent, by name, whether anybody may be asked, and the policies on them.
 
+    `agent` is what the policy file calls it.
+    """
+
+    agent: str
     tools: Mapping[str, Declaration]
     asks: bool
     policies: tuple[tuple[str, PolicyFunction], ...]
@@ -39,9 +45,11 @@ class Toolbox:
         self,
         tools: Iterable[Declaration],
         *,
+        agent: str = "",
         asks: bool = True,
         policies: Sequence[tuple[str, PolicyFunction]] = (),
     ) -> None:
+        self.agent = agent
         self.tools = {tool.name: tool for tool in tools}
         self.asks = asks
         self.policies = tuple(policies)
@@ -50,13 +58,39 @@ class Toolbox:
 class Proposer:
     """Makes the proposals of one agent's calls."""
 
-    def __init__(self, tenant: str, toolbox: Toolbox, authority: Authority) -> None:
-        self._tenant = tenant
+    def __init__(self, engine: Engine, toolbox: Toolbox, authority: Authority) -> None:
+        self._engine = engine
         self._toolbox = toolbox
         self._authority = authority
+        self._rulings = Rulings(engine, authority, asks=toolbox.asks, policies=toolbox.policies)
+
+    async def look(self, session: str, run: str) -> Look:
+        """Take in what is in force now, and, where a file is, the run that its rules may be for.
+
+        One look is good for one step: all its calls are ruled on by the same policy.
+        """
+        standing = self._authority.today()
+        if standing.policy is None:
+            return Look(standing=standing, agents=(self._toolbox.agent,))
+        state = await self._engine.session(session, c.Names(runs=(run,)))
+        found = state.runs.get(run)
+        return Look(
+            standing=standing,
+            now=state.now,
+            agents=(self._toolbox.agent, *_above(state, run)),
+            requester="" if found is None else found.requester,
+            asked={request.id: request.rule for request in state.requests.values()},
+        )
+
+    def eligible(self, look: Look, today: c.Proposal, request: str | None) -> frozenset[str]:
+        """Give those whose votes count now for an action: by what would ask today, or asked."""
+        rule = look.asked.get(request or "", "")
+        if isinstance(today, c.Sound) and isinstance(today.ruling, Ask):
+            rule = today.ruling.rule
+        return eligible_by(look.standing, rule, requester=look.requester, now=look.now)
 
     async def proposal(
-        self, session: str, at: Occurrence, call: ToolCall, *, claim: str = ""
+        self, session: str, at: Occurrence, call: ToolCall, look: Look, *, claim: str = ""
     ) -> c.Proposal:
         """Read, validate, freeze and rule on one call, before the transaction (G4)."""
         tool = self._toolbox.tools.get(call.name)
@@ -80,10 +114,11 @@ class Proposer:
         except (Exception, SystemExit) as error:  # noqa: BLE001  # Fails closed: nothing runs.
             told = wording.unreadable_environment(described(error))
             return unsound(at, call, key, "environment_unstable", told)
-        approvers = self._authority.approvers if self._toolbox.asks else ()
+        ruled = await self._rulings.rule(tool, frozen, session=session, look=look)
+        ruling = ruled.ruling
         return c.Sound(
             draft=Draft(
-                tenant=self._tenant,
+                tenant=self._engine.tenant,
                 session=session,
                 at=at,
                 tool_call_id=_digestible(call.id),
@@ -98,8 +133,10 @@ class Proposer:
             kind=tool.kind,
             surface=tool.surface,
             recovery=tool.recovery,
-            approvers=self._authority.approvers,
-            ruling=await rule(tool, frozen, approvers=approvers, policies=self._toolbox.policies),
+            approvers=self._settlers(look, ruling),
+            ruling=ruling,
+            escalation=ruling.escalation if isinstance(ruling, Ask) else (),
+            shadow=ruled.shadow,
             display=Display(
                 effect=tool.effect,
                 reversible=tool.reversible,
@@ -110,6 +147,16 @@ class Proposer:
             ),
         )
 
+    def _settlers(self, look: Look, ruling: Ruling) -> tuple[str, ...]:
+        """Name who may say what became of the call: whom it is asked of, or who is asked else."""
+        asked = isinstance(ruling, Ask) and ruling.needs.people(look.requester)
+        if asked and look.standing.policy is not None:
+            return tuple(sorted(asked))
+        if look.standing.policy is None:
+            return look.standing.approvers
+        people = eligible_by(look.standing, "", requester=look.requester, now=look.now)
+        return tuple(sorted(people))
+
     def key_of(self, call: ToolCall) -> str:
         """Give the call key that a proposal of this call has, without ruling on it."""
         tool = self._toolbox.tools.get(call.name)
@@ -119,6 +166,16 @@ class Proposer:
             except (Exception, SystemExit):  # noqa: BLE001  # Fails closed: it stands for its text.
                 pass
         return call_key(call.name, call.arguments)
+
+
+def _above(state: Session, run: str) -> tuple[str, ...]:
+    """Name the agents whose runs a run stands under, the nearest first."""
+    names: list[str] = []
+    while (found := state.runs.get(run)) is not None and found.parent is not None:
+        run = found.parent.run
+        above = state.runs.get(run)
+        names += [] if above is None else [above.agent]
+    return tuple(names)
 
 
 def _read(tool: Declaration, call: ToolCall) -> tuple[dict[str, JsonValue], str]:

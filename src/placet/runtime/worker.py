@@ -17,6 +17,7 @@ from typing import Literal
 from placet.core.errors import InProgress, ModelTrouble, PlacetError, StoreTrouble
 from placet.core.state import Working
 from placet.core.values import LEASE
+from placet.runtime.anchors import EVERY, Anchors
 from placet.runtime.effects import described
 from placet.runtime.engine import Engine
 from placet.runtime.hosted_runs import LEFT_TO_CALLER
@@ -44,7 +45,12 @@ Report = Callable[[Happening, str, str], None]
 
 
 class Worker:
-    """Carries on what is due, of the agents that this process has."""
+    """Carries on what is due, of the agents that this process has.
+
+    Where it has `anchors`, it adds to them while it works, and at its end.
+    """
+
+    anchors: Anchors | None = None
 
     def __init__(
         self,
@@ -60,6 +66,7 @@ class Worker:
         self._report = report
         self._left_alone: dict[str, float] = {}
         self._searched_at = -SEARCH.total_seconds()
+        self._anchored_at = -EVERY.total_seconds()
 
     async def once(self) -> int:
         """Carry on everything that is due now, until nothing is; give how many runs that were."""
@@ -69,6 +76,7 @@ class Worker:
             due = [row for row in await self._due() if (row.run.id, row.wake_at) not in tried]
             await self._deliver()
             if not due:
+                await self._anchor()
                 return carried
             tried |= {(row.run.id, row.wake_at) for row in due}
             carried += sum(await self._carry_all(due))
@@ -93,12 +101,17 @@ class Worker:
             for run in [run for run, task in under_way.items() if task.done()]:
                 under_way.pop(run).result()
         await asyncio.gather(*under_way.values())
+        await self._anchor()
 
     async def _look(self, seen: int | None, under_way: dict[str, asyncio.Task[bool]]) -> int:
         """Begin what is due and has room; give the state of the store that was looked at."""
         changed = self._engine.store.changes()
         if changed != seen:
             await self._deliver()
+        now = asyncio.get_running_loop().time()
+        if now - self._anchored_at >= EVERY.total_seconds():
+            self._anchored_at = now
+            await self._anchor()
         if len(under_way) < AT_ONCE:
             for row in await self._due():
                 if row.run.id not in under_way and len(under_way) < AT_ONCE:
@@ -170,6 +183,14 @@ class Worker:
     def _leave_alone(self, run: str) -> None:
         now = asyncio.get_running_loop().time()
         self._left_alone[run] = now + LEAVE_ALONE.total_seconds()
+
+    async def _anchor(self) -> None:
+        """Add an anchor over what is now; that it cannot be added is told, and stops nothing."""
+        if self.anchors is not None:
+            try:
+                await self._engine.read(self.anchors.add)
+            except StoreTrouble as trouble:
+                self._report("trouble", "", str(trouble))
 
     async def _deliver(self) -> None:
         """Tell, at least once, of requests that opened and closed (H3)."""

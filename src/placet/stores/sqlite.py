@@ -25,7 +25,7 @@ from placet.core.records import EntryRow, NameKind
 from placet.core.state import Call, Request, Run, Session
 from placet.core.values import Occurrence
 from placet.stores.loading import load_named
-from placet.stores.sealing import KeyPort, Keys, key_missing
+from placet.stores.sealing import KeyPort, Keys, is_sealed, key_missing
 from placet.stores.sqlite_keys import (
     Texts,
     cut_log,
@@ -44,6 +44,7 @@ from placet.stores.sqlite_opening import (
     read_meta,
 )
 from placet.stores.sqlite_rows import SqliteParts, load_base, micros_or_none
+from placet.stores.sqlite_texts import text_of
 from placet.stores.sqlite_writer import Writer, closed
 from placet.stores.store import Answer, Head, NoticeRow, Recorded, RequestRow, RunRow, Standing
 
@@ -405,11 +406,13 @@ def _text(
 ) -> str:
     key = (tenant, session, bytes.fromhex(ref)) if _is_hex(ref) else None
     rows = reading.execute(SQL["payload"], key).fetchall() if key is not None else ()
-    texts = Texts(reading, tenant, session, keys)
     if not rows:
-        texts.check_there()
+        Texts(reading, tenant, session, keys).check_there()
         raise NotFound("payload_not_found", "There is no such text.", ref=ref, session=session)
-    return texts.read(bytes.fromhex(ref).hex(), rows[0][0])
+    stored = rows[0][0]
+    if not is_sealed(stored):
+        return text_of(stored)
+    return Texts(reading, tenant, session, keys).read(ref.lower(), stored)
 
 
 def _is_hex(ref: str) -> bool:

@@ -86,8 +86,9 @@ class Texts:
         return text_of(self._seal.open(ref, stored))
 
     def _fetched(self) -> Seal:
-        self.check_there()
         row = self._connection.execute(SQL["session"], self._key).fetchone()
+        if row is not None and row[7]:
+            raise erased(self._key[1])
         if row is None or row[5] is None:
             raise StoreTrouble(
                 "store_damaged",
@@ -123,7 +124,9 @@ def standing_of(
     if row is None:
         return None
     seq, _, _, head, _, data_key, mac, is_erased = row
-    texts: Any = "erased" if is_erased else "plain" if data_key is None else "sealed"
+    texts: Any = "plain" if data_key is None else "sealed"
+    if is_erased and connection.execute(SQL["texts"], (tenant, session)).fetchone() is None:
+        texts = "erased"
     under_key = keys is not None or bool(kept_rows(connection))
     if mac is None:
         return Standing(texts=texts, head="unkeyed" if under_key else "plain")

@@ -130,7 +130,8 @@ def trouble(error: sqlite3.Error | OSError, path: Path) -> StoreTrouble:
         code = _OF_ERRNO.get(error.errno or 0, sqlite3.SQLITE_CANTOPEN)
     else:
         code = primary_code(error)
-    if code == sqlite3.SQLITE_CANTOPEN and path.is_file() and not _writable(path):
+    # The module asks without raising: a writer that fails while it says what failed answers nobody.
+    if code == sqlite3.SQLITE_CANTOPEN and os.path.isfile(path) and not _writable(path):
         code = sqlite3.SQLITE_READONLY  # Even reading needs the files beside it.
     name, message, hint = _TROUBLES.get(code, _TROUBLES[sqlite3.SQLITE_IOERR])
     return StoreTrouble(name, f"{message} ({error})", hint=hint, path=str(path))
@@ -239,8 +240,8 @@ def make_log_last(path: Path) -> None:
     Raises sqlite3.Error or OSError.
     """
     log = path.with_name(path.name + "-wal")
-    if not log.exists() or not log.stat().st_size:
-        return
+    if not log.exists() or not log.stat().st_size or not _writable(path):
+        return  # Who may only read builds nothing on what is there.
     alone = _connect(path, "rw", timedelta(0))
     try:
         alone.execute("PRAGMA locking_mode = EXCLUSIVE")

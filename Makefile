@@ -6,6 +6,9 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 ARGS ?=
 ONLY ?=
+SEEDS ?= 1000
+SEED ?=
+JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,7 +18,7 @@ CODE = $(wildcard src tests tools bench examples docs_src)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check check-static tidy format mutants bench docs clean
+.PHONY: help demo test test-fast check check-static tidy format mutants sweep simulate bench docs clean
 
 help:
 	@echo "make demo          the story, with real processes and a real database (ARGS=... is passed on)"
@@ -25,6 +28,8 @@ help:
 	@echo "make check-static  format, lint, types"
 	@echo "make format        write the format and the lint's safe fixes"
 	@echo "make mutants       plant bugs one by one, and see that a test finds each (ONLY=id, WORKERS=2)"
+	@echo "make sweep         kill real processes at every point of a payment's life, and count (ARGS=...)"
+	@echo "make simulate      simulated worlds with faults in them (SEEDS=1000, JOBS=2; SEED=n: one, traced)"
 	@echo "make bench         measure against the floor and the peers"
 	@echo "make docs          write the generated pages anew"
 	@echo "make clean         remove what the targets made"
@@ -73,6 +78,12 @@ format: $(VENV)/.stamp-dev
 
 mutants: $(VENV)/.stamp-dev
 	$(BIN)/python tools/mutants.py --workers $(WORKERS) $(addprefix --only ,$(ONLY))
+
+sweep: $(VENV)/.stamp-dev
+	$(BIN)/python tools/crash_sweep.py --workers $(WORKERS) $(ARGS)
+
+simulate: $(VENV)/.stamp-dev
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --jobs $(JOBS) $(addprefix --seed ,$(SEED)) $(ARGS)
 
 bench: $(VENV)/.stamp-dev
 	$(BIN)/python -m bench $(ARGS)

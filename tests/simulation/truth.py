@@ -1,0 +1,93 @@
+"""The world outside of placet: what bodies truly did to it, whatever anybody has on record.
+
+A body is entered by a process and ends, or never does. It may act only while its process lives. A
+world that is asked under a key which it has seen does nothing more (for tools that declare so).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tests.simulation.machine import Process
+
+BodyKind = Literal["run", "compensate", "roll_back", "read", "probe", "look"]
+
+
+@dataclass(slots=True)
+class Body:
+    """One entry of a tool's function. `did` counts what it did to the world."""
+
+    number: int
+    tool: str
+    n: int
+    kind: BodyKind
+    key: str
+    mark: str
+    process: Process
+    over: bool = False
+    tried: int = 0
+    did: int = 0
+    attempt: int = 0
+
+    @property
+    def may_act(self) -> bool:
+        """Say whether it may act yet: it has not ended, and its process is not gone."""
+        return not self.over and self.process.lives
+
+
+@dataclass(slots=True)
+class Truth:
+    """What was done. `applied` counts, by tool and number, what is done and not undone.
+
+    `done` has the keys under which a tool's own effect was done.
+    """
+
+    bodies: list[Body] = field(default_factory=list)
+    applied: dict[tuple[str, int], int] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
+    keys: set[str] = field(default_factory=set)
+    environment: dict[str, int] = field(default_factory=dict)
+    entered: Callable[[Body], None] = lambda _: None
+    acted: Callable[[Body], None] = lambda _: None
+    left: Callable[[Body], None] = lambda _: None
+
+    def enter(
+        self, tool: str, n: int, kind: BodyKind, *, key: str, mark: str, process: Process
+    ) -> Body:
+        body = Body(len(self.bodies), tool, n, kind, key, mark, process)
+        self.bodies.append(body)
+        self.entered(body)
+        return body
+
+    def act(self, body: Body, *, keyed: bool) -> None:
+        """Let a body act; under a key that was seen, a keyed tool does nothing more."""
+        if not body.process.lives or body.over:
+            return
+        body.tried += 1
+        if keyed and body.key in self.keys:
+            return
+        self.keys.add(body.key)
+        body.did += 1
+        place = (body.tool, body.n)
+        if body.kind == "run":
+            self.done.add(body.key)
+            self.applied[place] = self.applied.get(place, 0) + 1
+        else:
+            self.applied[place] = max(0, self.applied.get(place, 0) - 1)
+        self.acted(body)
+
+    def put_back(self, body: Body, value: int) -> None:
+        """Let a body put the world back to what a snapshot says that it was."""
+        if body.process.lives and not body.over:
+            body.tried += 1
+            body.did += 1
+            self.applied[body.tool, body.n] = value
+            self.acted(body)
+
+    def leave(self, body: Body) -> None:
+        """Let a body end."""
+        if body.process.lives and not body.over:
+            body.over = True
+            self.left(body)

@@ -317,10 +317,11 @@ def test_a_session_that_is_open_is_not_erased(place: Place) -> None:
     ],
 )
 def test_what_a_tool_starts_touches_no_key_and_erases_nothing(
-    place: Place, words: tuple[str, ...]
+    place: Place, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.waiting()
-    done = place.placet(*words, "--json", PLACET_INSIDE_TOOL="pay")
+    monkeypatch.setenv("PLACET_INSIDE_TOOL", "pay")
+    done = do(*words, "--json")
     assert (error(done), done.code) == ("inside_tool", 4)
     assert not Path("k").exists()
 

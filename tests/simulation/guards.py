@@ -58,7 +58,7 @@ class Guards:
             for call in step
         }
         for name, options in OPTIONS.items():
-            guard: Callable[[Any], GuardedFunction[Any]] = placet.guard(  # type: ignore[assignment]  # what it makes is one
+            guard: Any = placet.guard(
                 session=lambda n: sessions.get(n, "guarded"),
                 requester="rita",
                 on_decided=self._decided(name) if name == "post" else None,

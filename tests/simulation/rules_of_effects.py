@@ -158,7 +158,8 @@ def _granted(heard: Hearing, call: Call, grant_id: str) -> None:
     frozen = (call.tool, document["tool_fingerprint"], call.surface)
     hold("G12", tool == frozen, "a grant is used for another tool")
     arguments = document.get("arguments", {})
-    hold("G12", {*event.same} <= {*arguments} <= {*event.same, *event.any}, "other arguments")
+    hold("G12", {*arguments} == {*event.same, *event.any}, "other arguments")
+    hold("G10", event.by in heard.may_decide(event.rule), "a grant outlives its giver's authority")
     given = record.calls[record.requests[event.request].at]
     version = next(v for v in given.versions if v.request == event.request)
     for name in event.same:

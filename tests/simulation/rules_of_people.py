@@ -112,7 +112,12 @@ def granted(heard: Hearing, event: e.GrantGiven) -> None:
 def revoked(heard: Hearing, event: e.GrantRevoked) -> None:
     grant = heard.record.grants.pop(event.grant, None)
     heard.hold("G12", grant is not None, "what is no grant is taken back")
-    _spoken(heard, event.by)
+    if grant is not None and not event.by:
+        policy = getattr(heard.command, "policy_version", grant.event.policy_version)
+        changed = policy != grant.event.policy_version
+        heard.hold("G12", changed, "a grant ends, and nobody has taken it back")
+    else:
+        _spoken(heard, event.by)
 
 
 def withdrawn(heard: Hearing, event: e.VoteWithdrawn) -> None:

@@ -66,6 +66,7 @@ class Town:
         self.dates: list[float] = []
         self.frameworks: dict[Process, Framework] = {}
         self.guards: dict[Process, Guards] = {}
+        self._leads = {run.agent for run in plan.runs}
         self.has_guards = any(run.agent == GUARD for run in plan.runs)
 
     # --- what happens -------------------------------------------------------------------------
@@ -164,7 +165,7 @@ class Town:
         store = SimulatedStore(self.disk, clock=clock, wire=wire, by=process)
         placet = Placet(
             store,
-            agents=AGENTS[process.version],
+            agents=[each for each in AGENTS[process.version] if each.name in self._leads],
             approvers=process.approvers,
             policy=FileInForce(lambda: self.files[0]) if self.files else None,
         )

@@ -173,10 +173,11 @@ def test_the_same_word_of_the_same_person_is_the_same_answer_and_any_other_a_con
     against = do("settle", settlement, "--happened", "paid", "--json", by="ana")
     given_up = do("settle", settlement, "--abandon", "--json", by="ana")
     other = do(*words, "--json", by="ben")
+    with_words = do(*words, "--detail", "no trace", "--json", by="ana")
 
     assert (first.code, again.code) == (0, 0)
     assert f"{settlement} settled by ana: did-not-happen  (settled, via token)" in again.out
-    for each in (against, given_up, other):
+    for each in (against, given_up, other, with_words):
         assert (each.code, each.error["code"]) == (3, "already_settled")
         assert each.error["message"] == "ana settled it: did-not-happen."
 
@@ -210,7 +211,7 @@ def test_the_record_says_who_settled_what_and_by_which_way(lost: tuple[str, str]
     assert settled["request"] == settlement
     assert (settled["by"], settled["finding"], settled["via"]) == ("ben", "happened", "token")
     assert "receipt" not in json.dumps(events), "the text itself can be erased"
-    assert "settled by ben: happened" in do("show", settlement).out
+    assert "settled by ben: happened: receipt 9" in do("show", settlement).out
     assert do("audit", "verify").code == 0
 
 

@@ -206,8 +206,11 @@ async def _ending(people: People, row: RequestRow, state: Session, request: Requ
             return f"{late} by the deadline; it did not run"
         case Cancelled(cause=cause):
             return f"its run was ended: {cause}"
-        case Settled(by=by, finding=finding):
-            return f"settled by {by}: {finding_word(finding)}"
+        case Settled(by=by, finding=finding, detail_ref=ref):
+            said = f"settled by {by}: {finding_word(finding)}"
+            return (
+                said if ref is None else f"{said}: {await people.engine.payload(row.session, ref)}"
+            )
         case Answered(by=by, answer_ref=ref):
             return f"{by} answered: {await people.engine.payload(row.session, ref)}"
 

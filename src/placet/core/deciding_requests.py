@@ -292,7 +292,7 @@ def settle(so_far: Unfolding, command: c.Settle) -> None:
             check_authority(request, command.by, command.eligible, now=so_far.state.now)
         case _:
             raise _decided(request)
-    if command.happened and not command.detail:
+    if command.happened and not command.detail.strip():
         raise InvalidInput("no_result", "Say what the result was: the model is told it.")
     by = command.by.id
     so_far.add(

@@ -48,7 +48,6 @@ BEHAVIOURS = (
         6,
         "No possible approver: `no_approver`; a mutant that lets it through is caught by the "
         "tests and by `doctor`.",
-        completed_by=4,
     ),
     _behaviour(
         7,
@@ -65,7 +64,7 @@ BEHAVIOURS = (
         9,
         "A rejected identical call: one re-proposal is answered without asking, the next "
         "stops the run and tells the user.",
-        planned=5,
+        completed_by=5,
     ),
     _behaviour(
         10,
@@ -93,7 +92,7 @@ BEHAVIOURS = (
         14,
         "Tool schema, policy, environment or path changed while waiting: voided, asked anew "
         "with what changed.",
-        planned=5,
+        completed_by=5,
     ),
     _behaviour(15, "An approval for command X never runs command Y."),
     _behaviour(
@@ -126,24 +125,23 @@ BEHAVIOURS = (
         "quorum's votes are per person).",
     ),
     _behaviour(23, "A stale generation or fence is refused."),
-    _behaviour(24, "A changed mode or policy rules waiting requests again.", planned=5),
+    _behaviour(24, "A changed mode or policy rules waiting requests again.", completed_by=5),
     _behaviour(
         25,
         "More than the permitted number of waiting requests is refused.",
     ),
     _behaviour(26, "`interrupted` is worded otherwise than `rejected` or `policy_denied`."),
     _behaviour(27, "The world is read again just before acting."),
-    _behaviour(28, "Shadow mode never blocks and always records.", planned=5),
+    _behaviour(28, "Shadow mode never blocks and always records.", completed_by=5),
     _behaviour(29, "Unreadable arguments go to a person; the policy function is not called."),
     _behaviour(30, "A nested agent's request surfaces on the outer run."),
     _behaviour(31, "Several requests, some decided: those go on, the others wait."),
-    _behaviour(32, "Standing grants survive a round trip through the store.", planned=5),
+    _behaviour(32, "Standing grants survive a round trip through the store.", completed_by=5),
     _behaviour(
         33,
         "A step with many calls: each consequential one approved by itself; after a failure "
         "later ones answer that they did not run where so configured; every call id has "
         "exactly one result.",
-        completed_by=4,
     ),
     _behaviour(
         34,
@@ -162,7 +160,7 @@ BEHAVIOURS = (
     _behaviour(
         38,
         "Approver identity, allow list, requester excluded, quorum, audit export.",
-        planned=5,
+        completed_by=5,
     ),
     _behaviour(39, "Two approvers at once: one execution."),
     _behaviour(

@@ -28,6 +28,7 @@ class Tally:
     steps: int = 0
     commits: int = 0
     seconds: float = 0.0
+    processor: float = 0.0
     faults: list[tuple[int, Fault]] = field(default_factory=list)
     themes: Counter[str] = field(default_factory=Counter)
     befell: Counter[str] = field(default_factory=Counter)
@@ -42,6 +43,7 @@ class Tally:
         self.steps += other.steps
         self.commits += other.commits
         self.seconds += other.seconds
+        self.processor += other.processor
         self.faults += other.faults
         for name in ("themes", "befell", "events", "codes", "stops", "bodies"):
             getattr(self, name).update(getattr(other, name))
@@ -49,7 +51,7 @@ class Tally:
 
 def tally(seeds: Sequence[int]) -> Tally:
     """Run the worlds of these seeds, one after another."""
-    found = Tally()
+    found, began = Tally(), time.process_time()
     for seed in seeds:
         plan = plan_of(seed)
         outcome = World(plan).run()
@@ -61,6 +63,7 @@ def tally(seeds: Sequence[int]) -> Tally:
         found.themes[plan.theme] += 1
         for name in ("befell", "events", "codes", "stops", "bodies"):
             getattr(found, name).update(getattr(outcome, name))
+    found.processor = time.process_time() - began
     return found
 
 
@@ -83,11 +86,12 @@ def campaign(first: int, count: int, *, jobs: int) -> Iterator[Tally]:
 def told(found: Tally, *, lasted: float, jobs: int) -> str:
     """Tell of a campaign in some lines."""
     a_minute = found.worlds / lasted * 60 if lasted else 0.0
+    each = found.worlds / found.processor * 60 if found.processor else 0.0
     lines = [
         f"{found.worlds} worlds, {found.steps} steps of the scheduler, {found.commits} commits,"
         f" {found.seconds / 86_400:.0f} days of the worlds' time",
         f"{lasted:.0f} seconds with {jobs} {'process' if jobs == 1 else 'processes'}:"
-        f" {a_minute:.0f} worlds a minute",
+        f" {a_minute:.0f} worlds a minute, or {each:.0f} in a minute of a processor's time",
     ]
     for name in ("themes", "befell", "bodies", "codes", "stops", "events"):
         counted: Counter[str] = getattr(found, name)

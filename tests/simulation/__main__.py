@@ -12,6 +12,7 @@ import argparse
 import sys
 
 from tests.simulation.campaign import Tally, campaign, now, told
+from tests.simulation.mutants import MUTANTS, first_broken
 from tests.simulation.planning import plan_of
 from tests.simulation.shrinking import Shrinking, replayed, written
 
@@ -28,7 +29,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes run them")
     parser.add_argument("--no-shrink", action="store_true", help="leave failing plans as they are")
+    parser.add_argument("--mutants", action="store_true", help="look for faults put in on purpose")
     given = parser.parse_args(arguments)
+    if given.mutants:
+        return _mutants(given.seeds)
     if given.seed is not None:
         return _one(given.seed, steps=given.steps, shrink=not given.no_shrink)
     return _many(given.first, given.seeds, jobs=given.jobs, shrink=not given.no_shrink)
@@ -49,6 +53,18 @@ def _one(seed: int, *, steps: bool, shrink: bool) -> int:
     if shrink:
         _shrink(seed)
     return 1
+
+
+def _mutants(most: int) -> int:
+    """Look for each fault that is put into placet on purpose, in up to `most` worlds."""
+    missed = 0
+    for mutant in MUTANTS:
+        broken = first_broken(mutant, most)
+        missed += broken is None
+        what = "not seen" if broken is None else f"seed {broken[0]}: {broken[1].promise}"
+        print(f"{mutant.name}: {what}", flush=True)
+    print(f"{missed} of {len(MUTANTS)} were not seen in {most} worlds")
+    return 1 if missed else 0
 
 
 def _many(first: int, count: int, *, jobs: int, shrink: bool) -> int:

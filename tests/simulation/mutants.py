@@ -20,10 +20,12 @@ from placet.core import (
     deciding_sagas,
     deciding_steps,
     evolve,
-    grants,
 )
 from placet.core.unfolding import Unfolding
 from placet.runtime import attempts, effects, gate, processes
+from tests.simulation.planning import plan_of
+from tests.simulation.promises import Fault
+from tests.simulation.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,16 @@ class Mutant:
 
 def _mutant(name: str, function: Callable[..., Any], old: str, new: str, *promises: str) -> Mutant:
     return Mutant(name, function, old, new, frozenset(promises))
+
+
+def first_broken(mutant: Mutant, most: int) -> tuple[int, Fault] | None:
+    """Give the first seed whose world breaks a promise while the mutant is alive, and how."""
+    with mutant.alive():
+        for seed in range(most):
+            faults = World(plan_of(seed)).run().faults
+            if faults:
+                return seed, faults[0]
+    return None
 
 
 MUTANTS = (
@@ -103,14 +115,6 @@ MUTANTS = (
         "if not held or fence != run.fence:",
         "if False:",
         "D5",
-    ),
-    _mutant(
-        "an outcome is taken from anybody",
-        deciding_outcomes.conclude,
-        "if not isinstance(state, Executing) or not held or call.attempts != command.attempt:",
-        "if not isinstance(state, Executing):",
-        "D5",
-        "D4",
     ),
     _mutant(
         "an approval is spent past its deadline",
@@ -234,27 +238,6 @@ MUTANTS = (
         "met = len(votes) + 1 >= request.needs.quorum",
         "met = True",
         "G10",
-    ),
-    _mutant(
-        "a grant outlives its policy",
-        grants._is_live,
-        " and grant.policy_version == policy_version",
-        "",
-        "G12",
-    ),
-    _mutant(
-        "a grant reaches every run",
-        grants._reaches,
-        "while True:",
-        "while True:\n        return True",
-        "G12",
-    ),
-    _mutant(
-        "a grant covers every tool",
-        grants._covers,
-        "if tool != (grant.tool, grant.tool_fingerprint, grant.scope, grant.surface):",
-        "if False:",
-        "G12",
     ),
     _mutant(
         "a failure is told before the earlier effects are taken back",

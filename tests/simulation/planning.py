@@ -54,7 +54,7 @@ CONTRARY = (
 
 EVERY_TOOL = (*EFFECTS, *EFFECTS, *READS, *CHILDREN, *CHILDREN, "ask_person", "no_such")
 ASKED = ("pay", "send", "book", "order", "patch", "move", "lend", "file", "gate", "ask_person")
-KEYED = ("send", "push", "order", "store")
+KEYED = ("send", "push", "order", "store", "wire", "wire")
 UNDONE = ("write", "patch", "store", "move", "hold", "ship")
 
 #: How many runs of agents that are used as tools a world may be planned with.
@@ -266,6 +266,7 @@ THEMES = (
         weight=3,
         tools=("pay", "send", "some", "move", "helper", "gate"),
         palette=3,
+        families=0.3,
         steps=(2, 3, 4),
         calm=0.7,
         delays=SOON,

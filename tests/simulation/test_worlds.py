@@ -35,15 +35,14 @@ def trace_of(seed: int) -> str:
 
 @pytest.mark.promise("G1", "G3", "G4", "G5", "G6", "G7", "G8", "G9", "G10", "G11", "G13")
 @pytest.mark.promise("D1", "D2", "D3", "D4", "D5", "D8")
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", range(0, 45, 15))
 def test_no_promise_is_broken_in_some_worlds(first: int) -> None:
-    assert tally(range(first, first + 20)).faults == []
+    assert tally(range(first, first + 15)).faults == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(1_000, 2_000, 250))
-def test_no_promise_is_broken_in_many_worlds(first: int) -> None:
-    found = tally(range(first, first + 250))
+def test_no_promise_is_broken_in_many_worlds() -> None:
+    found = tally(range(1_000, 1_500))
     assert found.faults == []
     for name, words in MET.items():
         assert set(words.split()) <= getattr(found, name).keys()
@@ -76,6 +75,6 @@ def test_a_trace_changes_nothing_of_a_world() -> None:
 
 def test_another_order_of_the_same_plan_is_another_world() -> None:
     traces = {
-        "\n".join(World(plan_of(3), schedule=order, traced=True).run().trace) for order in range(4)
+        "\n".join(World(plan_of(3), schedule=order, traced=True).run().trace) for order in range(3)
     }
-    assert len(traces) == 4
+    assert len(traces) == 3

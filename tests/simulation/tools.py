@@ -41,6 +41,11 @@ BODIES = (
 UNDOING = ("ok", "ok", "fails", "acts_fails", "not_done", "lost_before", "lost_after", "hangs")
 
 
+#: For how long the other side of `wire` knows a key, and how long its attempts lie apart.
+KEY_LASTS = timedelta(seconds=70)
+_PAUSE = timedelta(seconds=20)
+
+
 class Stage(Protocol):
     """What tools ask of the world that is under way."""
 
@@ -118,7 +123,7 @@ async def _perform(name: str, n: int, kind: BodyKind, key: str, *, keyed: bool) 
                 await stage().decide_from_inside()
             case _:
                 pass
-        truth.act(body, keyed=keyed)
+        truth.act(body, keyed=keyed, now=asyncio.get_running_loop().time())
         await asyncio.sleep(stage().pause())
         if does == "acts_fails":
             raise ValueError("it broke after it had acted")
@@ -158,7 +163,7 @@ def _threaded(name: str) -> Callable[..., Any]:
                 raise ValueError("it would not")
             if does == "lost_before":
                 raise TimeoutError("no answer")
-            stage().truth.act(entered, keyed=False)
+            stage().truth.act(entered, keyed=False, now=0.0)
             if does in ("acts_fails", "lost_after"):
                 raise ConnectionResetError("no answer")
             return f"{name} {n}: done"
@@ -286,6 +291,7 @@ def _every_tool() -> tuple[Tool, ...]:
         _made("ping", approval="never", surface="net"),
         _made("send", idempotent=True, retries=2, **mailed),
         _made("push", idempotent=True, approval="never"),
+        _made("wire", idempotent=True, retries=3, key_lasts=KEY_LASTS, backoff=_PAUSE, **paid),
         _probed(_made("book", retries=1, surface="booking")),
         _probed(_made("scan", approval="never", surface="booking")),
         _probed(_made("order", idempotent=True, retries=1, **paid)),

@@ -41,13 +41,15 @@ class Body:
 class Truth:
     """What was done. `applied` counts, by tool and number, what is done and not undone.
 
-    `done` has the keys under which a tool's own effect was done.
+    `done` has the keys under which a tool's own effect was done, and `known_for` says for which
+    tools a key is known only for so many seconds after it was first seen.
     """
 
     bodies: list[Body] = field(default_factory=list)
     applied: dict[tuple[str, int], int] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
-    keys: set[str] = field(default_factory=set)
+    keys: dict[str, float] = field(default_factory=dict)
+    known_for: dict[str, float] = field(default_factory=dict)
     environment: dict[str, int] = field(default_factory=dict)
     entered: Callable[[Body], None] = lambda _: None
     acted: Callable[[Body], None] = lambda _: None
@@ -61,14 +63,18 @@ class Truth:
         self.entered(body)
         return body
 
-    def act(self, body: Body, *, keyed: bool) -> None:
-        """Let a body act; under a key that was seen, a keyed tool does nothing more."""
+    def act(self, body: Body, *, keyed: bool, now: float) -> None:
+        """Let a body act; under a key that was seen, a keyed tool does nothing more.
+
+        Where the other side knows a key for a time only, it has forgotten it after that.
+        """
         if not body.process.lives or body.over:
             return
         body.tried += 1
-        if keyed and body.key in self.keys:
+        known, lasts = self.keys.get(body.key), self.known_for.get(body.tool)
+        if keyed and known is not None and (lasts is None or now <= known + lasts):
             return
-        self.keys.add(body.key)
+        self.keys[body.key] = now
         body.did += 1
         place = (body.tool, body.n)
         if body.kind == "run":

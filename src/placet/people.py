@@ -16,13 +16,13 @@ from placet.cards import card_from
 from placet.core import commands as c
 from placet.core.card import Card
 from placet.core.card_words import Language
-from placet.core.deciding_requests import check_authority
+from placet.core.deciders import check_authority
 from placet.core.errors import Conflict, InvalidInput
 from placet.core.questions import Question, checked, question_of
 from placet.core.spoken import refuse_command
 from placet.core.state import CallOver, Request, Session
 from placet.core.values import CallCode, GrantTerms, Principal, draft_from
-from placet.runtime.authority import Authority, refuse_inside_tool, refuse_to_decide
+from placet.runtime.authority import Authority, Deciders, refuse_inside_tool, refuse_to_decide
 from placet.runtime.engine import Engine
 from placet.stores.store import RequestRow, RunRow
 
@@ -82,8 +82,9 @@ class People:
         """Say before anything is asked whether a person may decide; raises NotPermitted (G10)."""
         # Whoever escalation may reach: the decision itself is held against its own instant.
         request = row.request
-        eligible = self._authority.eligible(request, now=datetime.now(UTC))
-        check_authority(request, Principal(id=by), eligible, now=request.deadline_at)
+        today = self._authority.deciders(request, now=datetime.now(UTC))
+        who, end = Principal(id=by), request.deadline_at
+        check_authority(request, who, today.eligible, today.stand_ins, now=end)
 
     # --- decisions ----------------------------------------------------------------------------
 
@@ -95,10 +96,12 @@ class People:
         action = ""
         if grant is not None:
             action = await self.engine.payload(row.session, row.request.action_ref)
+        today = await self._deciders(row)
         command = c.Approve(
             request=request_id,
             by=by.principal,
-            eligible=await self._eligible(row),
+            eligible=today.eligible,
+            stand_ins=today.stand_ins,
             digest=by.digest,
             via=by.via,
             grant=grant,
@@ -111,9 +114,10 @@ class People:
         """Take a standing grant back; raises NotFound where it has ended."""
         refuse_to_decide()
         state = await self.engine.session(session)
-        eligible = self._authority.eligible(now=await self._now(session))
+        now = await self._now(session)
+        eligible = self._authority.people(now=now)
         if (known := state.grants.get(grant_id)) is not None:  # Whom only its rule names may, too.
-            eligible |= await self._eligible(await self.engine.find_request(known.request))
+            eligible |= self._authority.people(known.rule, now=now)
         revoke = c.Revoke(grant=grant_id, by=by.principal, eligible=eligible, via=by.via)
         await self.engine.execute(session, revoke)
 
@@ -126,10 +130,12 @@ class People:
                 request_id=request_id,
             )
         row = await self._find(request_id, by)
+        today = await self._deciders(row)
         command = c.Reject(
             request=request_id,
             by=by.principal,
-            eligible=await self._eligible(row),
+            eligible=today.eligible,
+            stand_ins=today.stand_ins,
             reason=reason,
             digest=by.digest,
             via=by.via,
@@ -150,10 +156,12 @@ class People:
         state = await self.engine.session(row.session, names)
         gate = self._gate_of(state, at.run)
         proposal, changes = await gate.edited(row.session, row.request, state.calls[at], arguments)
+        today = await self._deciders(row)
         command = c.Edit(
             request=request_id,
             by=by.principal,
-            eligible=await self._eligible(row),
+            eligible=today.eligible,
+            stand_ins=today.stand_ins,
             proposal=proposal,
             changes=changes,
             policy_version=self._authority.version,
@@ -173,10 +181,12 @@ class People:
                 request_id=request_id,
             )
         row = await self._find(request_id, by)
+        today = await self._deciders(row)
         command = c.Settle(
             request=request_id,
             by=by.principal,
-            eligible=await self._eligible(row),
+            eligible=today.eligible,
+            stand_ins=today.stand_ins,
             happened=happened,
             detail=detail,
             digest=by.digest,
@@ -193,10 +203,12 @@ class People:
         if row.request.kind == "question":
             refuse_command(text)
             text = checked(await self.question(row), text)
+        today = await self._deciders(row)
         command = c.Answer(
             request=request_id,
             by=by.principal,
-            eligible=await self._eligible(row),
+            eligible=today.eligible,
+            stand_ins=today.stand_ins,
             answer=text,
             digest=by.digest,
             via=by.via,
@@ -251,9 +263,9 @@ class People:
     async def _find(self, request_id: str, by: Decider) -> RequestRow:
         return await self.engine.find_request(request_id, session=by.session)
 
-    async def _eligible(self, row: RequestRow) -> frozenset[str]:
-        """Give those who may decide a request today; raises PolicyTrouble."""
-        return self._authority.eligible(row.request, now=await self._now(row.session))
+    async def _deciders(self, row: RequestRow) -> Deciders:
+        """Say who may decide a request today; raises PolicyTrouble."""
+        return self._authority.deciders(row.request, now=await self._now(row.session))
 
     async def _now(self, session: str) -> datetime:
         """Give the store's own time, by which delegations end; without a policy there are none."""

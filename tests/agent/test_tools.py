@@ -67,6 +67,13 @@ def test_an_option_of_the_wrong_kind_is_named_with_what_it_must_be(
     assert refused.value.code == "invalid_tool"
 
 
+def test_a_key_must_last_longer_than_an_attempt_may() -> None:
+    limit, second = timedelta(minutes=2), timedelta(seconds=1)
+    with pytest.raises(InvalidDeclaration, match="key_lasts must be above 150 s"):
+        tool(pay, idempotent=True, time_limit=limit, key_lasts=150 * second)
+    assert tool(pay, idempotent=True, time_limit=limit, key_lasts=151 * second).__name__ == "pay"
+
+
 class Payer:
     def __call__(self, amount: int) -> str:
         return f"paid {amount}"

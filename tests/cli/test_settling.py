@@ -140,7 +140,7 @@ def test_who_may_not_decide_may_not_settle(
 
     refused = {each.error["code"] for each in (stranger, no_more)}
     assert refused == {"not_an_approver"}
-    assert "it was asked of" in no_more.error["message"]
+    assert no_more.error["message"] == f"{ME} may not decide this; zoe may."
     assert (nobody.error["code"], tool.error["code"]) == ("no_identity", "inside_tool")
     assert [each.code for each in (stranger, nobody, tool, no_more)] == [4, 4, 4, 4]
     assert status(settlement) == "waiting"

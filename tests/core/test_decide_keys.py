@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from placet.core.deciding_effects import ATTEMPT_MARGIN
 from tests.core.build import (
     AGAIN,
     COMPENSATED,
@@ -23,6 +24,9 @@ from tests.core.build import (
 
 TRUSTED = replace(AGAIN, key_lasts=HOUR)
 
+#: From when on another attempt might last until the key may be forgotten.
+TOO_LATE = HOUR - AGAIN.time_limit - ATTEMPT_MARGIN
+
 
 def lost(recovery: object = TRUSTED, *, after: timedelta) -> World:
     """Give a world in which an attempt was lost, and another is due some time after it began."""
@@ -37,13 +41,13 @@ def lost(recovery: object = TRUSTED, *, after: timedelta) -> World:
 @pytest.mark.promise("D4")
 @pytest.mark.conformance(10)
 def test_a_key_that_may_be_forgotten_is_not_used_again_and_a_person_is_asked() -> None:
-    world = lost(after=HOUR)
+    world = lost(after=TOO_LATE)
     assert names(world.begin()) == ["RequestOpened", "LeaseReleased"]
     assert world.asked().kind == "settlement"
 
 
 def test_until_then_it_is_used_again() -> None:
-    world = lost(after=HOUR - timedelta(microseconds=1))
+    world = lost(after=TOO_LATE - timedelta(microseconds=1))
     assert names(world.begin()) == ["AttemptBegun"]
 
 

@@ -19,8 +19,10 @@ from placet.core.work import RunEffect
 from tests.core.build import (
     AGAIN,
     ALLOW,
+    ANN,
     ASK,
     ASK_TWO,
+    BOB,
     DONE,
     RAISED,
     World,
@@ -110,6 +112,15 @@ def test_an_approval_is_void_where_policy_asks_more_people_by_now() -> None:
     world = approved()
     assert "RequestVoided" in names(world.begin(today=sound(ruling=ASK_TWO)))
     assert (world.asked().needs.quorum, world.asked().state) == (2, Open())
+
+
+@pytest.mark.promise("G13")
+def test_what_more_people_approved_runs_where_policy_asks_fewer_by_now() -> None:
+    world = asking(ASK_TWO)
+    for person in (ANN, BOB):
+        world.apply(approve(world.asked().id, person))
+    world.lease()
+    assert "AttemptBegun" in names(world.begin(today=sound(ruling=ASK)))
 
 
 @pytest.mark.promise("G13")

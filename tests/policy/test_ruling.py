@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.core.values import REQUESTER, Allow, Ask, Deny, Escalation, Needs, Ruling, Shadow
-from placet.policy.ruling import Circle, Declared, people_today, rule_on
+from placet.policy.deciders import people_today
+from placet.policy.ruling import Circle, Declared, rule_on
 from tests.policy.files import ALWAYS, CERTAIN, DAY, NEVER, NOW, call, policy, rule, ruled
 
 GROUPS = '[groups]\nfinance = ["ana", "bo"]\n'

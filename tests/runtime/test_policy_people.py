@@ -10,6 +10,7 @@ import pytest
 
 from placet import tool
 from placet.agent.models.scripted import call, calls, say
+from placet.policy.faults import PolicyTrouble
 from tests.runtime.desk import Clock, code_of, effect
 from tests.runtime.policed import PAY, TOOLS, Place, rule
 
@@ -132,28 +133,59 @@ ASKS = rule("ask", TOOLS, 'approvers = ["ana", "bo"]')
 
 @pytest.mark.promise("G13", "G1")
 @pytest.mark.conformance(14, 24)
+def test_what_was_approved_is_denied_where_the_policy_denies_it_by_now(place: Place) -> None:
+    place.write(ASKS)
+    with place.desk(PAY) as desk:
+        (request,) = desk.start().waiting
+        desk.decide(request, "approve")
+        place.write(rule("deny", TOOLS, 'reason = "No more."'))
+        assert desk.resume().stop == "final"
+        assert "No more." in desk.results()[0]
+        assert desk.show(request).status == "voided"
+    assert place.done == []
+
+
+@pytest.mark.promise("G13", "G1")
 @pytest.mark.parametrize(
-    "after, says",
+    "broken, says",
     [
-        (rule("deny", TOOLS, 'reason = "No more."'), "No more."),
         ("nonsense = 1\n", "There is no key 'nonsense' in a policy file."),
         (None, "It is not there."),
     ],
 )
-def test_what_was_approved_is_denied_where_the_policy_denies_it_by_now(
-    place: Place, after: str | None, says: str
+def test_what_was_approved_waits_while_the_file_is_broken_and_runs_once_it_is_mended(
+    place: Place, broken: str | None, says: str
 ) -> None:
     place.write(ASKS)
     with place.desk(PAY) as desk:
         (request,) = desk.start().waiting
         desk.decide(request, "approve")
-        if after is None:
+        if broken is None:
             place.policy.unlink()
         else:
-            place.write(after)
+            place.write(broken)
+        with pytest.raises(PolicyTrouble, match=says):
+            desk.resume()
+        assert desk.show(request).status == "approved"
+        assert place.done == []
+        place.write(ASKS)
         assert desk.resume().stop == "final"
-        assert says in desk.results()[0]
-        assert desk.show(request).status == "voided"
+    assert place.done == ["pay a"]
+
+
+@pytest.mark.promise("G9", "G1")
+def test_what_was_approved_expires_where_the_file_is_not_mended_by_its_deadline(
+    place: Place,
+) -> None:
+    place.write(ASKS)
+    clock = Clock()
+    with place.desk(PAY, clock=clock) as desk:
+        (request,) = desk.start().waiting
+        desk.decide(request, "approve")
+        place.write("nonsense = 1\n")
+        clock.now += 25 * HOUR
+        assert desk.resume().stop == "final"
+        assert desk.show(request).status == "expired"
     assert place.done == []
 
 
@@ -200,6 +232,80 @@ def test_a_vote_counts_by_the_rule_that_asks_when_the_action_is_about_to_run(
         assert desk.resume().stop == "approval_required"
         assert "VotesDropped" in desk.kinds()
     assert place.done == []
+
+
+# --- people who come and go while a request waits ---------------------------------------------
+
+
+@pytest.mark.promise("G10")
+@pytest.mark.conformance(38)
+def test_where_nobody_who_was_asked_is_left_whoever_the_rule_names_today_decides(
+    place: Place,
+) -> None:
+    place.write(rule("ask", TOOLS, 'approvers = ["ana"]'))
+    with place.desk(PAY) as desk:
+        (request,) = desk.start().waiting
+        assert desk.refused(request, "approve", by="bo") == "not_an_approver"
+        place.write(rule("ask", TOOLS, 'approvers = ["bo"]'))
+        assert desk.refused(request, "approve", by="ana") == "not_an_approver"
+        desk.decide(request, "approve", by="bo")
+        assert desk.resume().stop == "final"
+    assert place.done == ["pay a"]
+
+
+@pytest.mark.promise("G10")
+def test_while_enough_who_were_asked_are_left_nobody_else_decides(place: Place) -> None:
+    place.write(rule("ask", TOOLS, 'approvers = ["ana", "bo", "cy"]', "quorum = 2"))
+    with place.desk(PAY) as desk:
+        (request,) = desk.start().waiting
+        place.write(rule("ask", TOOLS, 'approvers = ["ana", "bo", "dan"]', "quorum = 2"))
+        assert desk.refused(request, "approve", by="dan") == "not_an_approver"
+        place.write(rule("ask", TOOLS, 'approvers = ["ana", "dan"]', "quorum = 2"))
+        desk.decide(request, "approve", by="dan")
+        desk.decide(request, "approve", by="ana")
+        assert desk.resume().stop == "final"
+    assert place.done == ["pay a"]
+
+
+@pytest.mark.promise("G10")
+def test_a_deputy_who_is_named_while_a_request_waits_decides_it(place: Place) -> None:
+    asks = rule("ask", TOOLS, 'approvers = ["ana", "bo"]')
+    place.write(asks)
+    clock = Clock()
+    with place.desk(PAY, clock=clock) as desk:
+        (request,) = desk.start().waiting
+        until = "until = 2026-11-29T13:00:00Z\n"
+        place.write('[[delegation]]\nfrom = "ana"\nto = "dan"\n' + until + asks)
+        desk.decide(request, "approve", by="dan")
+        desk.do(lambda placet: placet.withdraw(request, by="dan"))
+        clock.now += HOUR
+        assert desk.refused(request, "approve", by="dan") == "not_an_approver"
+        desk.decide(request, "approve", by="ana")
+        assert desk.resume().stop == "final"
+    assert place.done == ["pay a"]
+
+
+@pytest.mark.promise("G10")
+def test_a_requester_who_is_excluded_does_not_stand_in_for_those_who_left(place: Place) -> None:
+    place.write(rule("ask", TOOLS, 'approvers = ["ana"]', "exclude_requester = true"))
+    with place.desk(PAY) as desk:
+        (request,) = desk.start(requester="bo").waiting
+        place.write(rule("ask", TOOLS, 'approvers = ["bo", "cy"]', "exclude_requester = true"))
+        assert desk.refused(request, "approve", by="bo") == "not_an_approver"
+        desk.decide(request, "approve", by="cy")
+        assert desk.resume().stop == "final"
+    assert place.done == ["pay a"]
+
+
+@pytest.mark.promise("G10")
+def test_a_rule_that_was_renamed_takes_authority_from_nobody(place: Place) -> None:
+    place.write(rule("ask", TOOLS, 'approvers = ["ana"]', name="before"))
+    with place.desk(PAY) as desk:
+        (request,) = desk.start().waiting
+        place.write(rule("ask", TOOLS, 'approvers = ["ana"]', name="after"))
+        desk.decide(request, "approve", by="ana")
+        assert desk.resume().stop == "final"
+    assert place.done == ["pay a"]
 
 
 @pytest.mark.promise("G1")

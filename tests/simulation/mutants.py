@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from placet.core import (
+    deciders,
     deciding_effects,
     deciding_outcomes,
     deciding_requests,
@@ -140,20 +141,20 @@ MUTANTS = (
     _mutant(
         "authority is not looked at again",
         deciding_effects._begin_approved,
-        " & command.eligible",
-        "",
+        "may_decide(request, command.eligible, ",
+        "may_decide(request, request.people(now), ",
         "G10",
     ),
     _mutant(
         "anybody may decide",
-        deciding_requests.check_authority,
-        "if by.id in asked and by.id in eligible:",
+        deciders.check_authority,
+        "if by.id in people:",
         "if True:",
         "G10",
     ),
     _mutant(
         "an agent's credential decides",
-        deciding_requests._is_person,
+        deciders.check_person,
         'if by.kind != "person":',
         "if False:",
         "G10",

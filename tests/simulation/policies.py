@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
 from placet.runtime.policies import PolicyFile, Standing
 
@@ -109,14 +110,51 @@ approvers = ["ann"]
 }
 
 
-def may_decide(name: str, rule: str, now: datetime, settings: tuple[str, ...]) -> frozenset[str]:
-    """Name those who may decide what a rule asked while this file is in force."""
-    variant = VARIANTS[name]
+class Asked(Protocol):
+    """What was asked of people: of whom, by an instant, and how many of them must approve."""
+
+    quorum: int
+    excluded: str
+    deadline: datetime
+
+    def people(self, now: datetime) -> set[str]:
+        """Name those who were asked by an instant."""
+        ...
+
+
+def may_decide(
+    variant: Variant, rule: str, asked: Asked, now: datetime, settings: tuple[str, ...]
+) -> set[str]:
+    """Name those who may decide what a rule asked while a file is in force.
+
+    They are those who were asked, as far as the rule names them today (or, where it is gone, as far
+    as anything does), their deputies, and, where those are too few, whoever is named today.
+    """
+    default = variant.people.get("", frozenset(settings))
+    gone = rule.startswith("policy:") and rule not in variant.people
+    named = variant.people.get(rule, default)
+    known = named.union(settings, *variant.people.values()) if gone else named
+
+    def with_deputies(people: set[str]) -> set[str]:
+        ended = {deputy for _, deputy, until in variant.deputies if now >= _instant(until)}
+        found = {d for whose, d, _ in variant.deputies if whose in people - {asked.excluded}}
+        return (people | (found - ended)) - {asked.excluded}
+
+    standing = with_deputies(asked.people(now) & known)
+    if len(standing | (asked.people(asked.deadline) & known)) < asked.quorum:
+        return standing | with_deputies({*named})
+    return standing
+
+
+def named(variant: Variant, rule: str, now: datetime, settings: tuple[str, ...]) -> set[str]:
+    """Name those who may decide whatever a rule asks while a file is in force."""
     people = {*variant.people.get(rule, variant.people.get("", frozenset(settings)))}
-    for whose, deputy, until in variant.deputies:
-        if whose in people and now < datetime.fromisoformat(until):
-            people.add(deputy)
-    return frozenset(people)
+    deputies = {d for who, d, end in variant.deputies if who in people and now < _instant(end)}
+    return people | deputies
+
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
 @cache

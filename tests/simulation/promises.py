@@ -19,8 +19,8 @@ from tests.simulation import rules_of_effects as effects
 from tests.simulation import rules_of_people as people
 from tests.simulation.disk import Commit
 from tests.simulation.machine import Machine, Process
-from tests.simulation.policies import VARIANTS, may_decide
-from tests.simulation.record import Attempt, Call, Hearing, Record, Run
+from tests.simulation.policies import VARIANTS, Variant, may_decide, named
+from tests.simulation.record import Attempt, Call, Hearing, Record, Request, Run
 from tests.simulation.truth import Body, Truth
 
 #: The functions that are guarded: one call of one is one action, in however many runs.
@@ -88,13 +88,17 @@ class Promises:
         found = zip(self._files, replaced, strict=False)
         return [name for (_, name), at in found if at >= since] + [self._files[-1][1]]
 
-    def may_decide(self, heard: Hearing, rule: str) -> set[str]:
-        """Name those who have authority to decide what a rule asked, as far as anybody knows."""
-        process = heard.process
+    def may_decide(self, heard: Hearing, rule: str, request: Request | None) -> set[str]:
+        """Name those who have authority to decide what a rule asked, as far as anybody knows.
+
+        It asked a request, or whatever it asks.
+        """
+        process, now = heard.process, heard.now
         settings = () if process is None else process.approvers
-        if not self._files:
-            return set(settings)
-        found = (may_decide(name, rule, heard.now, settings) for name in self.files)
+        variants = [VARIANTS[name] for name in self.files] or [Variant(text="")]
+        if request is None:
+            return set().union(*(named(each, rule, now, settings) for each in variants))
+        found = (may_decide(each, rule, request, now, settings) for each in variants)
         return set().union(*found)
 
     def fault(self, promise: str, text: str) -> None:

@@ -224,12 +224,12 @@ class Hearing:
     process: Process | None
     speaker: tuple[str, str] | None
     fault: Callable[[str, str], None]
-    authority: Callable[[Hearing, str], set[str]]
+    authority: Callable[[Hearing, str, Request | None], set[str]]
     at: float = 0.0
 
-    def may_decide(self, rule: str) -> set[str]:
-        """Name those who have authority now to decide what a rule asked."""
-        return self.authority(self, rule)
+    def may_decide(self, rule: str, request: Request | None = None) -> set[str]:
+        """Name those who have authority now to decide a request by a rule, or whatever it asks."""
+        return self.authority(self, rule, request)
 
     def hold(self, promise: str, condition: bool, otherwise: str) -> None:
         """Hold a promise, or say what breaks it."""

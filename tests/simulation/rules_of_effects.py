@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import rfc8785
 
 from placet.core import events as e
+from placet.core.proposals import Sound
+from placet.core.values import Ask
 from tests.simulation.record import Attempt, Call, Hearing, Request, Version, overlaps
 from tests.simulation.truth import Body
 
@@ -187,7 +189,10 @@ def _approved(heard: Hearing, call: Call, request: Request) -> None:
     hold("G7", not request.closed, f"a closed request ({request.closed}) is spent")
     hold("G3", request.at == call.at and request.digest == now.digest, "another action is approved")
     hold("G9", heard.now < request.deadline, "an approval is spent past its deadline")
-    people = request.people(heard.now) & heard.may_decide(request.rule)
+    people = heard.may_decide(request.rule, request)
+    today = getattr(heard.command, "today", None)
+    if isinstance(today, Sound) and isinstance(today.ruling, Ask):
+        people |= heard.may_decide(today.ruling.rule, request)
     standing = {vote for vote in request.votes if vote in people}
     hold("G10", len(standing) >= request.quorum, "too few with authority have approved")
     if call.kind != "agent":

@@ -60,14 +60,10 @@ def _may_decide(heard: Hearing, request: Request, by: str, *, kinds: tuple[str, 
     hold = heard.hold
     hold("G7", not request.closed, f"a closed request ({request.closed}) is decided")
     hold("G7", request.kind in kinds, f"a {request.kind} is decided as another kind")
-    asked = request.people(heard.now)
-    if request.kind == "question":
-        asked |= {request.requester}
-    hold("G10", by in asked, f"{by} was not asked")
-    allowed = by in heard.may_decide(request.rule) or (
+    allowed = by in heard.may_decide(request.rule, request) or (
         request.kind == "question" and by == request.requester
     )
-    hold("G10", allowed, f"{by} has no authority any more")
+    hold("G10", allowed, f"{by} was not asked, or has no authority any more")
     if request.kind != "settlement":
         hold("G9", heard.now < request.deadline, "a decision is taken past the deadline")
     _spoken(heard, by)

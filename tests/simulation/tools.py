@@ -42,7 +42,7 @@ UNDOING = ("ok", "ok", "fails", "acts_fails", "not_done", "lost_before", "lost_a
 
 
 #: For how long the other side of `wire` knows a key, and how long its attempts lie apart.
-KEY_LASTS = timedelta(seconds=70)
+KEY_LASTS = timedelta(seconds=150)
 _PAUSE = timedelta(seconds=20)
 
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from placet.agent.signatures import Function, IdempotencyKey, Signature
+from placet.core.deciding_effects import ATTEMPT_MARGIN
 from placet.core.errors import InvalidDeclaration
 from placet.core.money import Money
 from placet.core.values import EVERY_SURFACE, CallKind, Recovery, Undoing
@@ -205,7 +206,8 @@ def tool(
     argument that people are shown as what it costs, and `secret` those, such as `card.number`, of
     which they are shown a fingerprint alone. `retries`, `backoff` and `not_done` (error types that
     say it did not act) take effect as D4 says. `key_lasts` says for how long after the first
-    attempt the other side is sure to know its key: later what may have acted is not tried again.
+    attempt the other side is sure to know its key: what may have acted is not tried again where
+    the attempt could last longer than that.
     Raises InvalidDeclaration.
     """
     options: ToolOptions = {
@@ -315,6 +317,15 @@ def _checked(name: str, options: ToolOptions) -> ToolOptions:
         holds, must = _OPTIONS[option]
         if not holds(value):
             raise InvalidDeclaration("invalid_tool", f"Tool {name}: {option} must be {must}.")
+    lasts = options.get("key_lasts")
+    least = (options.get("time_limit", timedelta(0)) + ATTEMPT_MARGIN).total_seconds()
+    if lasts is not None and lasts.total_seconds() <= least:
+        raise InvalidDeclaration(
+            "invalid_tool",
+            f"Tool {name}: key_lasts must be above {least:g} s, which is its time_limit and"
+            f" {ATTEMPT_MARGIN.total_seconds():g} s, or no key is ever used again.",
+            hint="Shorten the time limit, or leave `idempotent` away.",
+        )
     return options
 
 

@@ -143,7 +143,9 @@ def _pending_checks(store: Store, settings: Settings) -> Iterator[Check]:
     stranded = {
         r.request.id: r.request.needs.people(r.request.requester)
         for r in ([] if broken else rows)
-        if not r.request.people(r.request.deadline_at) & authority.eligible(r.request, now=now)
+        if not authority.deciders(r.request, now=now).may_decide(
+            r.request, now=r.request.deadline_at
+        )
     }
     asked = ", ".join(f"{name} (of {', '.join(sorted(who))})" for name, who in stranded.items())
     yield Check(

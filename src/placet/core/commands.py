@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from placet.core.deciders import StandIns
 from placet.core.decisions import Answer as Answer
 from placet.core.decisions import Approve as Approve
 from placet.core.decisions import Edit as Edit
@@ -248,9 +249,10 @@ class Child:
 class Begin:
     """Ask to enter a body. `today` is the same action proposed in the world as it is now (G13).
 
-    `digest` is that of the stored action, computed anew by the caller; `eligible` are those who
-    may decide under today's policy (G10). `child` is the run that is opened in place of a body
-    where the tool is an agent; `snapshot` is what the tool can be rolled back to (D8).
+    `digest` is that of the stored action, computed anew by the caller; `eligible` and
+    `stand_ins` say who may decide under today's policy (G10). `child` is the run that is opened in
+    place of a body where the tool is an agent; `snapshot` is what the tool can be rolled back to
+    (D8).
     """
 
     at: Occurrence
@@ -262,6 +264,7 @@ class Begin:
     policy_version: str
     child: Child | None = None
     snapshot: str | None = None
+    stand_ins: StandIns = field(default_factory=dict)
 
     def names(self) -> Names:
         """Name the call's step, and the key that the call may have from now on."""

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from placet.core import commands as c
 from placet.core import events as e
 from placet.core import wording
+from placet.core.deciders import may_decide
 from placet.core.deciding_outcomes import give_up, put_to_a_person, undo_digest, undoing_of
 from placet.core.deciding_runs import active
 from placet.core.deciding_steps import answer_to, ask, freeze, nobody
@@ -40,7 +41,8 @@ MOST_DEPTH = 3
 #: How often the world may change under one call before it is denied (G13).
 MOST_VOIDS = 3
 
-#: How much longer than its time limit an attempt is taken to be alive.
+#: How much longer than its time limit an attempt is taken to be alive: no body is entered later
+#: than this after its intent.
 ATTEMPT_MARGIN = timedelta(seconds=30)
 
 
@@ -91,7 +93,8 @@ def take_back(so_far: Unfolding, command: c.TakeBack) -> None:
             so_far.driven_by(call.at.run, command.fence)
             _bound(call, command.digest)
             _due(so_far, call, again_at)
-            if how == "compensate" and not _key_is_known(so_far, call, call.undo_begun_at):
+            lasts = undoing_of(call, how).time_limit
+            if how == "compensate" and not _key_is_known(so_far, call, call.undo_begun_at, lasts):
                 put_to_a_person(so_far, call, "its key may be forgotten by now")
                 so_far.finish_if_idle(call.at.run)
                 return
@@ -179,7 +182,8 @@ def _begin_again(so_far: Unfolding, command: c.Begin, call: Call, state: RetryDu
     else:
         changed = _another(today, call)
     cause = f"it was not tried again, because it changed ({', '.join(changed)})"
-    if not changed and (not call.acted or _key_is_known(so_far, call, call.begun_at)):
+    lasts = call.recovery.time_limit
+    if not changed and (not call.acted or _key_is_known(so_far, call, call.begun_at, lasts)):
         _enter(so_far, command, call, None)
         return
     if not changed:
@@ -194,10 +198,17 @@ def _begin_again(so_far: Unfolding, command: c.Begin, call: Call, state: RetryDu
         so_far.end_call(call.at, "tool_failed", so_far.text(told))
 
 
-def _key_is_known(so_far: Unfolding, call: Call, first_at: datetime | None) -> bool:
-    """Say whether the other side is still sure to know the key that was first used `first_at`."""
-    lasts = call.recovery.key_lasts
-    return lasts is None or first_at is None or so_far.state.now < first_at + lasts
+def _key_is_known(
+    so_far: Unfolding, call: Call, first_at: datetime | None, lasts: timedelta
+) -> bool:
+    """Say whether the other side is sure to know the key for as long as another attempt may last.
+
+    `first_at` is when it was first used. A body may use it as late as at its time limit, and may be
+    entered a while after its intent.
+    """
+    if (known := call.recovery.key_lasts) is None or first_at is None:
+        return True
+    return so_far.state.now + lasts + ATTEMPT_MARGIN < first_at + known
 
 
 def _begin_approved(so_far: Unfolding, command: c.Begin, call: Call, request: Request) -> None:
@@ -210,7 +221,8 @@ def _begin_approved(so_far: Unfolding, command: c.Begin, call: Call, request: Re
     if changed := _changed(so_far, command, call, request):
         _void(so_far, command, call, request, changed)
         return
-    people = request.people(so_far.state.now) & command.eligible
+    now, stand_ins = so_far.state.now, command.stand_ins
+    people = may_decide(request, command.eligible, stand_ins, now=now)
     dropped = tuple(v for v in request.state.votes if v not in people)
     reopened = len(request.state.votes) - len(dropped) < request.needs.quorum
     if dropped:
@@ -247,11 +259,9 @@ def _stricter(ruling: Allow | Ask | Deny, needs: Needs) -> bool:
         case Deny():
             return True
         case Ask(needs=today):
-            # Fewer approvers are a matter of authority, checked vote by vote.
-            return (today.quorum, today.exclude_requester) != (
-                needs.quorum,
-                needs.exclude_requester,
-            )
+            # Whoever may approve is a matter of authority, checked vote by vote.
+            more = today.exclude_requester and not needs.exclude_requester
+            return today.quorum > needs.quorum or more
 
 
 def _void(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import datetime
 
 from placet.core import commands as c
 from placet.core import events as e
 from placet.core import wording
 from placet.core.canonical import digest_of, short_id
+from placet.core.deciders import check_authority, check_person
 from placet.core.deciding_runs import active
 from placet.core.deciding_steps import ask, freeze, nobody
 from placet.core.errors import Closed, Conflict, InvalidInput, NotFound, NotPermitted, Refusal
@@ -38,7 +38,6 @@ from placet.core.values import (
     Deny,
     Needs,
     Payload,
-    Principal,
     RequestKind,
     draft_from,
 )
@@ -57,7 +56,7 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
             raise _decided(request)
         case Open(votes=votes):
             _in_time(so_far, request)
-            check_authority(request, command.by, command.eligible, now=so_far.state.now)
+            _check_authority(so_far, command, request)
             if by in votes:
                 _same_grant(command, request)
                 return
@@ -145,7 +144,7 @@ def _grant(so_far: Unfolding, command: c.Approve, request: Request) -> e.GrantGi
 
 def revoke(so_far: Unfolding, command: c.Revoke) -> None:
     """Take a standing grant back; any approver may, and who gave it."""
-    _is_person(command.by)
+    check_person(command.by)
     grant = so_far.state.grants.get(command.grant)
     if grant is None:
         raise NotFound(
@@ -176,7 +175,7 @@ def reject(so_far: Unfolding, command: c.Reject) -> None:
             )
         case Open():
             _in_time(so_far, request)
-            check_authority(request, command.by, command.eligible, now=so_far.state.now)
+            _check_authority(so_far, command, request)
         case _:
             raise _decided(request, by=command.by.id)
     so_far.add(
@@ -190,7 +189,7 @@ def reject(so_far: Unfolding, command: c.Reject) -> None:
 def withdraw(so_far: Unfolding, command: c.Withdraw) -> None:
     """Take one's vote back, while nothing was begun on it."""
     request = _bound(so_far, command.request, ("approval",), command.digest)
-    _is_person(command.by)
+    check_person(command.by)
     match request.state:
         case Open(votes=votes) | Approved(votes=votes):
             if command.by.id not in votes:
@@ -223,7 +222,7 @@ def edit(so_far: Unfolding, command: c.Edit) -> None:
     if not isinstance(request.state, Open):
         raise _decided(request)
     _in_time(so_far, request)
-    check_authority(request, command.by, command.eligible, now=so_far.state.now)
+    _check_authority(so_far, command, request)
     call, proposal = so_far.call(request.at), command.proposal
     draft = proposal.draft
     if not proposal.readable:
@@ -289,7 +288,7 @@ def settle(so_far: Unfolding, command: c.Settle) -> None:
         ):
             return
         case Open():
-            check_authority(request, command.by, command.eligible, now=so_far.state.now)
+            _check_authority(so_far, command, request)
         case _:
             raise _decided(request)
     if command.happened and not command.detail.strip():
@@ -327,7 +326,7 @@ def answer(so_far: Unfolding, command: c.Answer) -> None:
             return
         case Open():
             _in_time(so_far, request)
-            check_authority(request, command.by, command.eligible, now=so_far.state.now)
+            _check_authority(so_far, command, request)
             _readable(request)
         case _:
             raise _decided(request)
@@ -397,6 +396,16 @@ def _bound(
     return request
 
 
+def _check_authority(
+    so_far: Unfolding,
+    command: c.Approve | c.Reject | c.Edit | c.Settle | c.Answer,
+    request: Request,
+) -> None:
+    """Check authority: policy's at the request, and policy's of now (G10)."""
+    now = so_far.state.now
+    check_authority(request, command.by, command.eligible, command.stand_ins, now=now)
+
+
 def _in_time(so_far: Unfolding, request: Request) -> None:
     if so_far.state.now >= request.deadline_at:
         raise Closed(
@@ -413,40 +422,6 @@ def _readable(request: Request) -> None:
             "What cannot be read can be neither approved nor answered (G4).",
             hint="Reject it, or edit an action's arguments.",
             request_id=request.id,
-        )
-
-
-def check_authority(
-    request: Request, by: Principal, eligible: frozenset[str], *, now: datetime
-) -> None:
-    """Check authority: policy's at the request, and policy's of now (G10).
-
-    A question may be answered by whom the run acts for, too. Raises NotPermitted.
-    """
-    _is_person(by)
-    if request.kind == "question":
-        eligible |= {request.requester}
-    asked = request.people(now)
-    if by.id in asked and by.id in eligible:
-        return
-    ids = {"request_id": request.id}
-    if may := sorted(asked & eligible):
-        told = f"{by.id} may not decide this; {', '.join(may)} may."
-        raise NotPermitted("not_an_approver", told, **ids)
-    before, today = (", ".join(sorted(people)) or "nobody" for people in (asked, eligible))
-    raise NotPermitted(
-        "not_an_approver",
-        f"Nobody may decide this any more: it was asked of {before} when it was proposed, and the"
-        f" settings now name {today}.",
-        hint=f"Name {before} as an approver again, or `placet cancel {request.at.run}`.",
-        **ids,
-    )
-
-
-def _is_person(by: Principal) -> None:
-    if by.kind != "person":
-        raise NotPermitted(
-            "not_a_person", "Only a person decides; an agent's credential never does (G10)."
         )
 
 

@@ -1,13 +1,14 @@
 """What people say of a request, as commands: votes, edits, settlements and answers.
 
-Each names the request, who speaks, and who may under the policy that was read; a digest, where one
-is given, must be the request's (G3).
+Each names the request, who speaks, and who may under the policy that was read (`eligible`, and
+`stand_ins` for others); a digest, where one is given, must be the request's (G3).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from placet.core.deciders import StandIns
 from placet.core.naming import Names
 from placet.core.proposals import Sound
 from placet.core.values import GrantTerms, Principal
@@ -27,6 +28,7 @@ class Approve:
     eligible: frozenset[str]
     digest: str | None = None
     via: str = ""
+    stand_ins: StandIns = field(default_factory=dict)
     grant: GrantTerms | None = None
     action: str = ""
     policy_version: str = ""
@@ -60,6 +62,7 @@ class Reject:
     reason: str
     digest: str | None = None
     via: str = ""
+    stand_ins: StandIns = field(default_factory=dict)
 
     def names(self) -> Names:
         """Name the request."""
@@ -92,6 +95,7 @@ class Edit:
     policy_version: str
     digest: str | None = None
     via: str = ""
+    stand_ins: StandIns = field(default_factory=dict)
 
     def names(self) -> Names:
         """Name the request, the call's step, and its new key for a remembered no."""
@@ -114,6 +118,7 @@ class Settle:
     detail: str = ""
     digest: str | None = None
     via: str = ""
+    stand_ins: StandIns = field(default_factory=dict)
 
     def names(self) -> Names:
         """Name the settlement."""
@@ -130,6 +135,7 @@ class Answer:
     answer: str
     digest: str | None = None
     via: str = ""
+    stand_ins: StandIns = field(default_factory=dict)
 
     def names(self) -> Names:
         """Name the question."""

@@ -41,9 +41,16 @@ def with_deputies(
     who may not decide has nobody else do so.
     """
     chosen = tuple(people)
-    deputies = (
-        each.deputy
-        for each in policy.delegations
-        if each.giver in chosen and each.giver != but and now < each.until
-    )
-    return tuple(dict.fromkeys((*chosen, *deputies)))
+    return tuple(dict.fromkeys((*chosen, *deputies(policy, chosen, now=now, but=but))))
+
+
+def deputies(
+    policy: Policy, people: Iterable[str], *, now: datetime, but: str | None = None
+) -> dict[str, datetime]:
+    """Give those alone who may decide in people's place at an instant, and until when each may."""
+    givers = {*people} - {but}
+    found: dict[str, datetime] = {}
+    for each in policy.delegations:
+        if each.giver in givers and now < each.until:
+            found[each.deputy] = max(each.until, found.get(each.deputy, each.until))
+    return found

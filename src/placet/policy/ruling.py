@@ -181,24 +181,6 @@ def defaults(policy: Policy | None, circle: Circle) -> tuple[str, ...]:
     return named if policy is not None and policy.defaults.approvers else circle.approvers
 
 
-def people_today(
-    policy: Policy | None, rule: str, requester: str, circle: Circle
-) -> frozenset[str]:
-    """Name those who may decide today what a rule asked: by the rules of these names as they are.
-
-    Where none of them is there any more, or none names people, they are those who are asked where
-    no rule names any.
-    """
-    names = rule.removeprefix(BY_POLICY).split(", ") if rule.startswith(BY_POLICY) else []
-    rules = [found for name in names if policy and (found := policy.rule(name)) is not None]
-    demands = joined(policy or Policy(), [each.demands for each in rules], lasts=circle.lasts)
-    people = [
-        *_asked(policy, requester, circle, demands),
-        *(p for step in _reached(policy, requester, circle, demands) for p in step.approvers),
-    ]
-    return frozenset(requester if person == REQUESTER else person for person in people)
-
-
 def _shadow(ruling: Ruling) -> Shadow:
     match ruling:
         case Allow(rule=rule):

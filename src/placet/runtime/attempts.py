@@ -16,6 +16,7 @@ from datetime import timedelta
 
 from placet.core import commands as c
 from placet.core.canonical import Unreadable
+from placet.core.deciding_effects import ATTEMPT_MARGIN
 from placet.core.errors import Conflict, NotFound, StaleHolder, StoreTrouble
 from placet.core.events import AttemptBegun
 from placet.core.state import Call, Executing
@@ -32,6 +33,9 @@ CONCLUDE_PAUSE = timedelta(seconds=0.5)
 #: How old the reading of a lease, made in the intent's own transaction, may be when the body is
 #: entered. It is far less than any lease lasts.
 STALE_AFTER = timedelta(seconds=1)
+
+#: What is said of an attempt that was not made because its process stood still before it.
+TOO_LATE = "the process stood still before the attempt, and it was not made"
 
 
 class Attempts:
@@ -66,6 +70,9 @@ class Attempts:
             return begun
         if awake() - asked_at > STALE_AFTER.total_seconds():
             await self._still_mine(session, intent)
+        if awake() - asked_at > ATTEMPT_MARGIN.total_seconds():
+            # Its key would be used later than the intent allowed for.
+            return await self._conclude(session, intent, c.Failed(error=TOO_LATE, not_done=True))
         return await self._conclude(session, intent, await entered(intent))
 
     def _read_frozen(self, session: str, at: Occurrence) -> tuple[Call, str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from placet.core.canonical import JsonValue
+from placet.core.deciders import StandIns, may_decide, with_heirs
 from placet.core.errors import NotPermitted
 from placet.core.state import Request
 from placet.runtime.policies import PolicyFile, Standing, version_of
@@ -63,23 +64,62 @@ class Authority:
         """Name this state of affairs, for the record."""
         return self.today().version
 
-    def eligible(self, request: Request | None = None, *, now: datetime) -> frozenset[str]:
-        """Give those who may decide a request today, or anything for which no rule names people.
+    def deciders(self, request: Request, *, now: datetime) -> Deciders:
+        """Say who may decide a request today.
 
         Raises PolicyTrouble where the policy is broken: then nobody knows.
         """
+        return deciders_by(self._in_force(), request.rule, request, now=now)
+
+    def people(self, rule: str = "", *, requester: str = "", now: datetime) -> frozenset[str]:
+        """Give those who may decide whatever a rule asks, or what no rule of the file asks.
+
+        Raises PolicyTrouble where the policy is broken: then nobody knows.
+        """
+        return people_by(self._in_force(), rule, requester=requester, now=now)
+
+    def _in_force(self) -> Standing:
         standing = self.today()
         if standing.trouble is not None:
             raise standing.trouble
-        rule, requester = ("", "") if request is None else (request.rule, request.requester)
-        return eligible_by(standing, rule, requester=requester, now=now)
+        return standing
 
 
-def eligible_by(standing: Standing, rule: str, *, requester: str, now: datetime) -> frozenset[str]:
-    """Give those who may decide today what a rule asked on behalf of somebody."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deciders:
+    """Those whom policy names today for a request, and those who stand in for others.
+
+    Commands carry both, and core holds them against whom was asked.
+    """
+
+    eligible: frozenset[str]
+    stand_ins: StandIns
+
+    def may_decide(self, request: Request, *, now: datetime) -> frozenset[str]:
+        """Give those who may decide the request at an instant."""
+        return may_decide(request, self.eligible, self.stand_ins, now=now)
+
+
+def deciders_by(standing: Standing, rule: str, request: Request, *, now: datetime) -> Deciders:
+    """Say who may decide a request under a policy, by the rule that asks today."""
+    if standing.policy is None:
+        named = frozenset(standing.approvers)
+        stand_ins = with_heirs(request, named, {}, dict.fromkeys(named))
+        return Deciders(eligible=named, stand_ins=stand_ins)
+    from placet.policy.deciders import deciders  # Where there is a policy file alone.
+    from placet.policy.ruling import Circle
+
+    circle = Circle(approvers=standing.approvers, now=now, lasts=REQUEST_LASTS)
+    eligible, stand_ins = deciders(standing.policy, rule, circle, request)
+    return Deciders(eligible=eligible, stand_ins=stand_ins)
+
+
+def people_by(standing: Standing, rule: str, *, requester: str, now: datetime) -> frozenset[str]:
+    """Give those who may decide today whatever a rule asks on behalf of somebody."""
     if standing.policy is None:
         return frozenset(standing.approvers)
-    from placet.policy.ruling import Circle, people_today  # Where there is a policy file alone.
+    from placet.policy.deciders import people_today
+    from placet.policy.ruling import Circle
 
     circle = Circle(approvers=standing.approvers, now=now, lasts=REQUEST_LASTS)
     return people_today(standing.policy, rule, requester, circle)

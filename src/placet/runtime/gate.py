@@ -30,7 +30,7 @@ from placet.core.values import (
     SagaScope,
 )
 from placet.runtime.attempts import Attempts
-from placet.runtime.authority import Authority
+from placet.runtime.authority import Authority, Deciders
 from placet.runtime.declarations import (
     Body,
 )
@@ -298,7 +298,7 @@ class Gate:
         """Give the command that asks to enter a body, with the facts that it is decided by."""
         look = await self._proposer.look(session, call.at.run)
         today = await self._today(session, call, stored, look)
-        request = call.state.request if isinstance(call.state, Asking) else None
+        deciders = await self._deciders(session, call, look, today)
         snapshot = None
         tool = self._toolbox.tools.get(call.tool)
         if tool is not None and isinstance(today, c.Sound) and not call.acted:
@@ -314,11 +314,26 @@ class Gate:
             holder=self._holder,
             digest=call.digest,
             today=today,
-            eligible=self._proposer.eligible(look, today, request),
+            eligible=deciders.eligible,
+            stand_ins=deciders.stand_ins,
             policy_version=look.standing.version,
             child=child,
             snapshot=snapshot,
         )
+
+    async def _deciders(self, session: str, call: Call, look: Look, today: c.Proposal) -> Deciders:
+        """Say whose votes count now, where people were asked.
+
+        Raises PolicyTrouble while the policy is broken: what they approved waits until it is
+        mended, or for its deadline.
+        """
+        if not isinstance(call.state, Asking):
+            return Deciders(eligible=frozenset(), stand_ins={})
+        if look.standing.trouble is not None:
+            raise look.standing.trouble
+        asked = call.state.request
+        state = await self._engine.session(session, c.Names(requests=(asked,)))
+        return self._proposer.deciders(look, today, state.requests[asked], now=state.now)
 
 
 def _still_a_read(call: Call, today: c.Sound) -> bool:

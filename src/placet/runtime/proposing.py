@@ -8,13 +8,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from placet.core import commands as c
 from placet.core import wording
 from placet.core.canonical import JsonValue, Unreadable, call_key, parse_arguments
-from placet.core.state import Session
+from placet.core.state import Request, Session
 from placet.core.values import Ask, CallCode, Display, Draft, Occurrence, Ruling
-from placet.runtime.authority import Authority, eligible_by
+from placet.runtime.authority import Authority, Deciders, deciders_by, people_by
 from placet.runtime.declarations import Declaration, InvalidArguments, PolicyFunction
 from placet.runtime.effects import described, environment_of, preview_of
 from placet.runtime.engine import Engine
@@ -79,15 +80,16 @@ class Proposer:
             now=state.now,
             agents=(self._toolbox.agent, *_above(state, run)),
             requester="" if found is None else found.requester,
-            asked={request.id: request.rule for request in state.requests.values()},
         )
 
-    def eligible(self, look: Look, today: c.Proposal, request: str | None) -> frozenset[str]:
-        """Give those whose votes count now for an action: by what would ask today, or asked."""
-        rule = look.asked.get(request or "", "")
+    def deciders(
+        self, look: Look, today: c.Proposal, request: Request, *, now: datetime
+    ) -> Deciders:
+        """Say whose votes count now for an action: by what would ask today, or asked."""
+        rule = request.rule
         if isinstance(today, c.Sound) and isinstance(today.ruling, Ask):
             rule = today.ruling.rule
-        return eligible_by(look.standing, rule, requester=look.requester, now=look.now)
+        return deciders_by(look.standing, rule, request, now=now)
 
     async def proposal(
         self, session: str, at: Occurrence, call: ToolCall, look: Look, *, claim: str = ""
@@ -154,7 +156,7 @@ class Proposer:
             return tuple(sorted(asked))
         if look.standing.policy is None:
             return look.standing.approvers
-        people = eligible_by(look.standing, "", requester=look.requester, now=look.now)
+        people = people_by(look.standing, "", requester=look.requester, now=look.now)
         return tuple(sorted(people))
 
     def key_of(self, call: ToolCall) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from placet.core.canonical import JsonValue, parse_arguments
@@ -43,15 +43,13 @@ POLICY_FILE = "policy file"
 class Look:
     """What a call is held against at one moment: what is in force, and the run that it is of.
 
-    `agents` are the run's own and those that it stands under. `asked` says by which rule each
-    request that waits in the session was asked.
+    `agents` are the run's own and those that it stands under.
     """
 
     standing: Standing
     now: datetime = NO_TIME
     agents: tuple[str, ...] = ()
     requester: str = ""
-    asked: Mapping[str, str] = field(default_factory=dict)
 
 
 class Rulings:

@@ -1,0 +1,70 @@
+"""Who may decide today what was asked before: by the rule as it is now, or in another's place.
+
+Policy may have changed since. A rule that asked and is gone (or has another name) takes nobody's
+authority from those who were asked and are still named anywhere. Deputies of today count for what
+was asked before their delegation. And where so few of those who were asked may still decide that
+the quorum can never be met, those whom policy names today take their place, so that no request is
+left to its deadline because people left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from placet.core.deciders import StandIns, with_heirs
+from placet.core.state import Request
+from placet.core.values import REQUESTER
+from placet.policy.demands import joined
+from placet.policy.people import deputies, members, with_deputies
+from placet.policy.rules import Policy
+from placet.policy.ruling import BY_POLICY, Circle, defaults
+
+
+def deciders(
+    policy: Policy, rule: str, circle: Circle, request: Request
+) -> tuple[frozenset[str], StandIns]:
+    """Say who may decide today what `rule` asks: whom it names, and who may in another's place."""
+    named = _named_by(policy, rule, request.requester, circle)
+    eligible = _known(policy, circle) if named is None else named
+    heirs = frozenset(defaults(policy, circle)) if named is None else named
+    but = request.requester if request.needs.exclude_requester else None
+    now = circle.now
+    stand_ins: StandIns = deputies(policy, request.people(now) & eligible, now=now, but=but)
+    succeed = {**deputies(policy, heirs, now=now, but=but), **dict.fromkeys(heirs)}
+    return eligible, with_heirs(request, eligible, stand_ins, succeed)
+
+
+def people_today(policy: Policy, rule: str, requester: str, circle: Circle) -> frozenset[str]:
+    """Name those who may decide today whatever a rule asks, and their deputies.
+
+    Where the rule is gone, or names nobody, they are those who are asked where no rule names any.
+    """
+    named = _named_by(policy, rule, requester, circle)
+    people = frozenset(defaults(policy, circle)) if named is None else named
+    return frozenset(with_deputies(policy, people, now=circle.now))
+
+
+def _named_by(policy: Policy, rule: str, requester: str, circle: Circle) -> frozenset[str] | None:
+    """Name those whom a ruling's rules have decide, at once or after a while; None: none is there.
+
+    What no rule of the file asked is asked of those who are asked by default.
+    """
+    names = rule.removeprefix(BY_POLICY).split(", ") if rule.startswith(BY_POLICY) else []
+    rules = [found for name in names if (found := policy.rule(name)) is not None]
+    if names and not rules:
+        return None
+    demands = joined(policy, [each.demands for each in rules], lasts=circle.lasts)
+    people: Iterable[str] = ()
+    if demands.approvers is not None:
+        people = demands.approvers or defaults(policy, circle)
+    reached = (person for step in demands.escalation for person in step.approvers)
+    return frozenset(requester if person == REQUESTER else person for person in (*people, *reached))
+
+
+def _known(policy: Policy, circle: Circle) -> frozenset[str]:
+    """Name everybody whom the policy or the settings have decide anything."""
+    lists = [policy.defaults.approvers, *(each.demands.approvers for each in policy.rules)]
+    lists += [step.approvers for each in policy.rules for step in each.demands.escalation]
+    return frozenset(
+        (*circle.approvers, *(person for each in lists for person in members(policy, each)))
+    )

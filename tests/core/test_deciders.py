@@ -1,0 +1,72 @@
+"""Who may decide a request at an instant: those asked, as policy is today, and stand-ins (G10)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from placet.core.deciders import check_authority, may_decide, with_heirs
+from placet.core.errors import NotPermitted
+from placet.core.state import Request
+from placet.core.values import Needs, Principal
+from tests.core.build import ASK, HOUR, World, asking
+
+
+def asked(*people: str, quorum: int = 1, exclude_requester: bool = False) -> tuple[World, Request]:
+    """Give a world in which a request waits for people."""
+    needs = Needs(approvers=people, quorum=quorum, exclude_requester=exclude_requester)
+    world = asking(replace(ASK, needs=needs))
+    return world, world.asked()
+
+
+def test_those_decide_who_were_asked_and_are_named_today() -> None:
+    world, request = asked("ana", "bo")
+    eligible = frozenset({"bo", "cy"})
+    assert may_decide(request, eligible, {}, now=world.state.now) == {"bo"}
+
+
+@pytest.mark.promise("G10")
+def test_a_stand_in_may_decide_until_the_end_by_the_stores_own_time() -> None:
+    world, request = asked("ana")
+    now = world.state.now
+    stand_ins = {"dan": now + HOUR, "eve": None}
+    last = now + HOUR - timedelta(microseconds=1)
+    assert may_decide(request, frozenset({"ana"}), stand_ins, now=last) == {"ana", "dan", "eve"}
+    assert may_decide(request, frozenset({"ana"}), stand_ins, now=now + HOUR) == {"ana", "eve"}
+    later = now + 2 * HOUR
+    assert may_decide(request, frozenset({"ana"}), stand_ins, now=later) == {"ana", "eve"}
+
+
+@pytest.mark.promise("G10")
+def test_nobody_else_decides_while_enough_of_those_who_were_asked_are_left() -> None:
+    _, request = asked("ana", "bo", "cy", quorum=2)
+    heirs = {"dan": None}
+    assert with_heirs(request, frozenset({"ana", "bo", "dan"}), {}, heirs) == {}
+    assert with_heirs(request, frozenset({"ana", "dan"}), {}, heirs) == heirs
+
+
+def test_a_stand_in_is_one_of_those_who_are_left() -> None:
+    world, request = asked("ana", "bo", quorum=2)
+    deputy = {"dan": world.state.now + HOUR}
+    assert with_heirs(request, frozenset({"ana"}), deputy, {"eve": None}) == deputy
+
+
+@pytest.mark.promise("G10")
+def test_a_requester_who_is_excluded_stands_in_for_nobody() -> None:
+    world, request = asked("ana", exclude_requester=True)
+    me = request.requester
+    heirs = {me: None, "cy": None}
+    stand_ins = with_heirs(request, frozenset({me, "cy"}), {}, heirs)
+    assert may_decide(request, frozenset({me, "cy"}), stand_ins, now=world.state.now) == {"cy"}
+    alone = with_heirs(request, frozenset({"ana", me}), {}, heirs)
+    assert may_decide(request, frozenset({"ana", me}), alone, now=world.state.now) == {"ana"}
+
+
+@pytest.mark.promise("G10")
+def test_where_nobody_is_left_at_all_it_says_so() -> None:
+    world, request = asked("ana")
+    with pytest.raises(NotPermitted, match="Nobody may decide this any more") as refused:
+        check_authority(request, Principal(id="ana"), frozenset(), {}, now=world.state.now)
+    assert "placet cancel" in refused.value.hint

@@ -22,6 +22,7 @@ from placet.core.questions import Question, checked, question_of
 from placet.core.spoken import refuse_command
 from placet.core.state import CallOver, Request, Session
 from placet.core.values import CallCode, GrantTerms, Principal, draft_from
+from placet.repeated import Word, is_same_word
 from placet.runtime.authority import Authority, Deciders, refuse_inside_tool, refuse_to_decide
 from placet.runtime.engine import Engine
 from placet.stores.store import RequestRow, RunRow
@@ -273,15 +274,18 @@ class People:
             return datetime.now(UTC)
         return (await self.engine.session(session)).now
 
-    async def _execute(self, row: RequestRow, command: c.Command, by: Decider) -> Decided:
+    async def _execute(self, row: RequestRow, command: Word, by: Decider) -> Decided:
         refuse_to_decide()
         answer = await self.engine.execute(row.session, command, command_id=by.command_id)
         found = answer.state.requests.get(row.request.id)
-        about = {getattr(event, "request", None) for event in answer.events}
-        if found is None or (answer.repeated and row.request.id not in about):
+        same = not answer.repeated or await is_same_word(
+            self.engine, row.session, command, answer.events
+        )
+        if found is None or not same:
             raise Conflict(
                 "command_id_used",
-                "That command id was used for another request.",
+                "Nothing was decided: that command id was used for something else.",
+                hint="Say it under an id of its own.",
                 request_id=row.request.id,
             )
         return await self._decided(row, found, answer.state)

@@ -29,7 +29,7 @@ def opened(heard: Hearing, event: e.RequestOpened) -> None:
         requester=event.requester,
         rule=event.rule,
         deadline=event.deadline_at,
-        opened=heard.now,
+        opened=heard.now if event.replaces is None else heard.request(event.replaces).opened,
         hold=event.hold,
         escalation=event.escalation,
     )

@@ -10,7 +10,7 @@ import secrets
 import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
@@ -32,6 +32,9 @@ from placet.stores.store import Store
 TOKEN_BYTES = 32
 
 _LOOKED_AT = 10_000
+
+#: How far the clocks of one machine's processes may seem to be apart.
+CLOCKS_DIFFER = timedelta(seconds=5)
 
 Health = Literal["ok", "warning", "problem"]
 
@@ -80,6 +83,7 @@ def _store_checks(settings: Settings, account: str) -> Iterator[Check]:
         said = store.check()
         detail = ", ".join(f"{name} {value}" for name, value in said.items())
         yield Check(name="store", health="ok", detail=detail)
+        yield _clock_check(datetime.fromisoformat(said["stamp"]))
         yield _mode_check(path)
         yield _reach_check(path, account)
         for name, health, told in keeping(store, settings):
@@ -89,6 +93,19 @@ def _store_checks(settings: Settings, account: str) -> Iterator[Check]:
         yield Check(name="store", health="problem", detail=str(error))
     finally:
         store.close()
+
+
+def _clock_check(stamp: datetime) -> Check:
+    """Say where the store's time, which never goes back, is ahead of this machine's (G9)."""
+    ahead = stamp - datetime.now(UTC)
+    if ahead <= CLOCKS_DIFFER:
+        return Check(name="clock", health="ok", detail="the store's time is not ahead of it")
+    detail = (
+        f"a clock was wrong: the store's time, {stamp:%Y-%m-%d %H:%M:%S} UTC, is ahead by"
+        f" {timedelta(seconds=round(ahead.total_seconds()))}; until then no deadline comes, and no"
+        " grant and no delegation ends; cancel what must not wait so long"
+    )
+    return Check(name="clock", health="warning", detail=detail)
 
 
 def _mode_check(path: Path) -> Check:
@@ -143,7 +160,7 @@ def _pending_checks(store: Store, settings: Settings) -> Iterator[Check]:
     stranded = {
         r.request.id: r.request.needs.people(r.request.requester)
         for r in ([] if broken else rows)
-        if not authority.deciders(r.request, now=now).may_decide(
+        if not authority.deciders(r.request, now=r.request.deadline_at).may_decide(
             r.request, now=r.request.deadline_at
         )
     }

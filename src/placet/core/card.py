@@ -330,7 +330,7 @@ class _Showing:
     def escalation(self, request: Request, step: Escalation) -> Asking:
         """Show who else is asked, and from when on."""
         people = tuple(map(self.name, step.approvers))
-        return Asking(at=request.opened_at + step.after, approvers=people)
+        return Asking(at=request.since + step.after, approvers=people)
 
     def change(self, change: Mapping[str, JsonValue]) -> Change:
         """Show a change of an edit; one without a name replaced what could not be read."""

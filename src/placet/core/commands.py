@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from placet.core.deciders import StandIns
+from placet.core.decisions import FINDINGS as FINDINGS
 from placet.core.decisions import Answer as Answer
 from placet.core.decisions import Approve as Approve
 from placet.core.decisions import Edit as Edit

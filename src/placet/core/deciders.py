@@ -11,7 +11,7 @@ from datetime import datetime
 
 from placet.core.errors import NotPermitted
 from placet.core.state import Request
-from placet.core.values import Principal
+from placet.core.values import Principal, without
 
 #: People who may decide a request that was not asked of them, each with the end of that, if any.
 StandIns = Mapping[str, datetime | None]
@@ -29,20 +29,20 @@ def may_decide(
         eligible |= {request.requester}
     standing = {who for who, until in stand_ins.items() if until is None or now < until}
     people = (request.people(now) & eligible) | standing
-    return people - {request.requester} if request.needs.exclude_requester else people
+    return without(people, request.requester) if request.needs.exclude_requester else people
 
 
 def with_heirs(
-    request: Request, eligible: frozenset[str], stand_ins: StandIns, heirs: StandIns
+    request: Request, named: frozenset[str], stand_ins: StandIns, heirs: StandIns
 ) -> StandIns:
     """Let `heirs` in, too, where so few of those who were asked are left that it can never be met.
 
-    No request is left to its deadline because people are not named any more.
+    `named` are all whom policy names today, be it later. No request is left to its deadline because
+    people are not named any more.
     """
-    asked = request.people(request.deadline_at) & eligible
-    left = asked | stand_ins.keys()
+    left = (request.people(request.deadline_at) & named) | stand_ins.keys()
     if request.needs.exclude_requester:
-        left -= {request.requester}
+        left = without(left, request.requester)
     if len(left) >= request.needs.quorum:
         return stand_ins
     without_end = {who: until for who, until in heirs.items() if until is None}

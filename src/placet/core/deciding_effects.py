@@ -223,6 +223,8 @@ def _begin_approved(so_far: Unfolding, command: c.Begin, call: Call, request: Re
         return
     now, stand_ins = so_far.state.now, command.stand_ins
     people = may_decide(request, command.eligible, stand_ins, now=now)
+    if isinstance(command.today, c.Sound) and isinstance(command.today.ruling, Allow):
+        people |= {*request.state.votes}  # Policy asks nobody by now.
     dropped = tuple(v for v in request.state.votes if v not in people)
     reopened = len(request.state.votes) - len(dropped) < request.needs.quorum
     if dropped:

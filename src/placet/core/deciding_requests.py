@@ -95,6 +95,13 @@ def _grant(so_far: Unfolding, command: c.Approve, request: Request) -> e.GrantGi
             "What several people must approve, one person cannot permit for calls to come.",
             request_id=request.id,
         )
+    if command.by.id not in request.needs.people(request.requester):
+        raise NotPermitted(
+            "grant_needs_asked",
+            f"{command.by.id} decides in place of others, and cannot permit calls to come.",
+            hint="Approve this call alone; a grant is given by who is asked from the first.",
+            request_id=request.id,
+        )
     if call.kind != "effect":
         raise InvalidInput("invalid_grant", "Only an effect can be permitted for calls to come.")
     if terms.scope == "session" and so_far.run(call.at.run).parent and not terms.children:
@@ -258,7 +265,7 @@ def edit(so_far: Unfolding, command: c.Edit) -> None:
 
 
 def _reopen_edited(so_far: Unfolding, command: c.Edit, request: Request, needs: Needs) -> None:
-    run, by = so_far.run(request.at.run), command.by.id
+    by = command.by.id
     freeze(so_far, command.proposal, version=request.version + 1)
     successor = ask(
         so_far,
@@ -270,8 +277,9 @@ def _reopen_edited(so_far: Unfolding, command: c.Edit, request: Request, needs: 
         changes=command.changes,
     )
     so_far.add(e.RequestEdited(request=request.id, by=by, successor=successor, via=command.via))
-    if by in needs.people(run.requester):
-        digest = so_far.request(successor).digest
+    asked = so_far.request(successor)
+    if by in asked.people(so_far.state.now):
+        digest = asked.digest
         met = needs.quorum == 1
         so_far.add(e.VoteCast(request=successor, by=by, digest=digest, met=met, via="edit"))
 
@@ -279,7 +287,7 @@ def _reopen_edited(so_far: Unfolding, command: c.Edit, request: Request, needs: 
 def settle(so_far: Unfolding, command: c.Settle) -> None:
     """Take a person's word on an unknown outcome; there is no default answer (D4)."""
     request = _bound(so_far, command.request, ("settlement",), command.digest)
-    finding = {True: "happened", False: "did_not_happen", None: "abandoned"}[command.happened]
+    finding = c.FINDINGS[command.happened]
     match request.state:
         case Settled(by=by, finding=known, detail_ref=ref) if (by, known, ref) == (
             command.by.id,
@@ -361,7 +369,7 @@ def expire(so_far: Unfolding, command: c.Expire) -> None:
 def _escalate(so_far: Unfolding, request: Request) -> None:
     """Put on record which steps are due: whom they reach may decide already."""
     for step, each in enumerate(request.escalation[request.escalated :], request.escalated + 1):
-        if so_far.state.now >= request.opened_at + each.after:
+        if so_far.state.now >= request.since + each.after:
             so_far.add(
                 e.RequestEscalated(
                     request=request.id, step=step, approvers=each.approvers, channel=each.channel

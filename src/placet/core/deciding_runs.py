@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placet.core import commands as c
 from placet.core import events as e
-from placet.core.errors import Closed, Conflict, InProgress, NotPermitted
+from placet.core.errors import Closed, Conflict, InProgress, InvalidInput, NotPermitted
 from placet.core.state import Resting, Run, RunOver, Working
 from placet.core.unfolding import Unfolding
 from placet.core.values import LEASE
@@ -26,6 +26,13 @@ def start(so_far: Unfolding, command: c.StartRun) -> None:
             "The session was ended, and takes no further message.",
             hint="Begin another session.",
             session=so_far.state.id,
+        )
+    name = command.requester
+    if not name.isprintable() or name != name.strip() or name.startswith("@"):
+        raise InvalidInput(
+            "invalid_requester",
+            f"{name!r} is no name of a requester.",
+            hint="It is printable, has no spaces around it and does not begin with @.",
         )
     _make_room(so_far, command)
     so_far.add(

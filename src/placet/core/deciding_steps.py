@@ -346,6 +346,7 @@ def ask(
             policy_version=policy_version,
             grounds=so_far.text(call.ruling.reason),
             replaces=replaces,
+            asked_since=None if replaces is None else so_far.request(replaces).since,
             changes=None if changes is None else so_far.text(changes),
             readable=call.readable,
             escalation=call.ruling.escalation if isinstance(call.ruling, Ask) else (),

@@ -6,6 +6,7 @@ Each names the request, who speaks, and who may under the policy that was read (
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from placet.core.deciders import StandIns
@@ -105,6 +106,14 @@ class Edit:
             steps=((at.run, at.step),),
             call_keys=((at.run, self.proposal.call_key),),
         )
+
+
+#: What a person's word on an unknown outcome is called on record.
+FINDINGS: Mapping[bool | None, str] = {
+    True: "happened",
+    False: "did_not_happen",
+    None: "abandoned",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,6 +154,7 @@ def _request_opened(state: Session, event: e.RequestOpened) -> Session:
         needs=event.needs,
         requester=event.requester,
         opened_at=state.now,
+        asked_since=event.asked_since,
         deadline_at=event.deadline_at,
         rule=event.rule,
         policy_version=event.policy_version,

@@ -10,7 +10,10 @@ from placet.core.values import Escalation, Hold, Needs, Occurrence, Payload, Req
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOpened:
-    """A person is asked about a call: to approve its action, or to settle its outcome."""
+    """A person is asked about a call: to approve its action, or to settle its outcome.
+
+    `asked_since` is when the first was opened of the requests that it takes the place of.
+    """
 
     request: str
     kind: RequestKind
@@ -28,6 +31,7 @@ class RequestOpened:
     readable: bool = True
     escalation: tuple[Escalation, ...] = ()
     hold: Hold = "session"
+    asked_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,7 +100,10 @@ RequestState = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The durable question about one action, which its id stands for, for ever (G3)."""
+    """The durable question about one action, which its id stands for, for ever (G3).
+
+    `asked_since` is when the first was opened of the requests that it takes the place of.
+    """
 
     id: str
     kind: RequestKind
@@ -127,6 +130,7 @@ class Request:
     escalated: int = 0
     hold: Hold = "session"
     granted: str = ""
+    asked_since: datetime | None = None
     state: RequestState
 
     @property
@@ -135,15 +139,20 @@ class Request:
         return isinstance(self.state, (Open, Approved))
 
     @property
+    def since(self) -> datetime:
+        """Say since when people are asked: what takes a request's place is no new question (G9)."""
+        return self.asked_since or self.opened_at
+
+    @property
     def escalates_at(self) -> datetime | None:
         """Say when the next escalation step is due that is not on record; None: there is none."""
         left = self.escalation[self.escalated :]
         open_ = isinstance(self.state, Open) and not self.lapsed
-        return self.opened_at + left[0].after if left and open_ else None
+        return self.since + left[0].after if left and open_ else None
 
     def needs_at(self, now: datetime) -> Needs:
         """Give whom it needs at an instant: escalation reaches more, on record or not (G9)."""
-        due = [s.approvers for s in self.escalation if now >= self.opened_at + s.after]
+        due = [s.approvers for s in self.escalation if now >= self.since + s.after]
         more = tuple(person for people in due for person in people)
         if not more:
             return self.needs

@@ -8,7 +8,8 @@ events and states only by reference.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from hashlib import blake2b
@@ -159,6 +160,20 @@ class Holder:
     started: str
 
 
+def is_alike(one: str, other: str) -> bool:
+    """Say whether two names may be one person's: another case, width or edge makes nobody else."""
+    return _folded(one) == _folded(other)
+
+
+def without(people: Iterable[str], excluded: str) -> frozenset[str]:
+    """Give people without whoever may be the one who is excluded (G10)."""
+    return frozenset(person for person in people if not is_alike(person, excluded))
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).strip()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
     """What a request needs to be approved: `quorum` distinct people of `approvers` (G10)."""
@@ -181,7 +196,7 @@ class Needs:
     def people(self, requester: str) -> frozenset[str]:
         """Give those who may decide a request made for `requester`."""
         people = frozenset(self.named(requester).approvers)
-        return people - {requester} if self.exclude_requester else people
+        return without(people, requester) if self.exclude_requester else people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

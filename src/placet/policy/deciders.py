@@ -10,6 +10,7 @@ left to its deadline because people left.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 from placet.core.deciders import StandIns, with_heirs
 from placet.core.state import Request
@@ -24,14 +25,19 @@ def deciders(
     policy: Policy, rule: str, circle: Circle, request: Request
 ) -> tuple[frozenset[str], StandIns]:
     """Say who may decide today what `rule` asks: whom it names, and who may in another's place."""
-    named = _named_by(policy, rule, request.requester, circle)
-    eligible = _known(policy, circle) if named is None else named
-    heirs = frozenset(defaults(policy, circle)) if named is None else named
+    named, now = _named_by(policy, rule, request.requester, circle), circle.now
+    if named is None:
+        ever = eligible = _known(policy, circle)
+        heirs = frozenset(defaults(policy, circle))
+    else:
+        ever = frozenset(named)
+        eligible = heirs = frozenset(
+            person for person, after in named.items() if now >= request.since + after
+        )
     but = request.requester if request.needs.exclude_requester else None
-    now = circle.now
     stand_ins: StandIns = deputies(policy, request.people(now) & eligible, now=now, but=but)
     succeed = {**deputies(policy, heirs, now=now, but=but), **dict.fromkeys(heirs)}
-    return eligible, with_heirs(request, eligible, stand_ins, succeed)
+    return eligible, with_heirs(request, ever, stand_ins, succeed)
 
 
 def people_today(policy: Policy, rule: str, requester: str, circle: Circle) -> frozenset[str]:
@@ -40,12 +46,14 @@ def people_today(policy: Policy, rule: str, requester: str, circle: Circle) -> f
     Where the rule is gone, or names nobody, they are those who are asked where no rule names any.
     """
     named = _named_by(policy, rule, requester, circle)
-    people = frozenset(defaults(policy, circle)) if named is None else named
+    people = defaults(policy, circle) if named is None else named
     return frozenset(with_deputies(policy, people, now=circle.now))
 
 
-def _named_by(policy: Policy, rule: str, requester: str, circle: Circle) -> frozenset[str] | None:
-    """Name those whom a ruling's rules have decide, at once or after a while; None: none is there.
+def _named_by(
+    policy: Policy, rule: str, requester: str, circle: Circle
+) -> dict[str, timedelta] | None:
+    """Name those whom a ruling's rules have decide, and how long after it is asked; None: gone.
 
     What no rule of the file asked is asked of those who are asked by default.
     """
@@ -54,11 +62,13 @@ def _named_by(policy: Policy, rule: str, requester: str, circle: Circle) -> froz
     if names and not rules:
         return None
     demands = joined(policy, [each.demands for each in rules], lasts=circle.lasts)
-    people: Iterable[str] = ()
+    first: Iterable[str] = ()
     if demands.approvers is not None:
-        people = demands.approvers or defaults(policy, circle)
-    reached = (person for step in demands.escalation for person in step.approvers)
-    return frozenset(requester if person == REQUESTER else person for person in (*people, *reached))
+        first = demands.approvers or defaults(policy, circle)
+    named = dict.fromkeys(first, timedelta(0))
+    for step in demands.escalation:  # The earliest stands first.
+        named = {**dict.fromkeys(step.approvers, step.after), **named}
+    return {requester if each == REQUESTER else each: after for each, after in named.items()}
 
 
 def _known(policy: Policy, circle: Circle) -> frozenset[str]:

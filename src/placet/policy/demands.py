@@ -29,7 +29,7 @@ class Joined:
 def joined(policy: Policy, demands: list[Demands], *, lasts: timedelta) -> Joined:
     """Join what rules demand: each of them is met by what is joined.
 
-    Whom escalation reaches must be somebody whom every rule that names people would reach.
+    Whom escalation reaches must be somebody whom every rule that names people reaches by then.
     """
     defaults = policy.defaults
     deadline = defaults.deadline or lasts
@@ -54,21 +54,23 @@ def joined(policy: Policy, demands: list[Demands], *, lasts: timedelta) -> Joine
 def _escalation(
     policy: Policy, demands: list[Demands], named: list[Demands], *, before: timedelta
 ) -> tuple[Escalation, ...]:
-    reached = [
-        {
-            *members(policy, each.approvers),
-            *(p for step in each.escalation for p in members(policy, step.approvers)),
-        }
-        for each in named
-    ]
+    reached = [_reached(policy, each) for each in named]
     steps: dict[Escalation, None] = {}
     for each in demands:
         for step in each.escalation:
             people = tuple(
                 person
                 for person in members(policy, step.approvers)
-                if all(person in others for others in reached)
+                if all(other.get(person, before) <= step.after for other in reached)
             )
             if step.after < before:
                 steps[replace(step, approvers=people)] = None
     return tuple(sorted(steps, key=lambda step: step.after))
+
+
+def _reached(policy: Policy, demands: Demands) -> dict[str, timedelta]:
+    """Say how long after a call is asked a rule that names people reaches each of them."""
+    found = dict.fromkeys(members(policy, demands.approvers), timedelta(0))
+    for step in sorted(demands.escalation, key=lambda step: step.after):
+        found = {**dict.fromkeys(members(policy, step.approvers), step.after), **found}
+    return found

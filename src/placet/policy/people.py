@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from placet.core.values import REQUESTER
+from placet.core.values import REQUESTER, without
 from placet.policy.rules import GROUP, Policy
 
 
@@ -48,7 +48,7 @@ def deputies(
     policy: Policy, people: Iterable[str], *, now: datetime, but: str | None = None
 ) -> dict[str, datetime]:
     """Give those alone who may decide in people's place at an instant, and until when each may."""
-    givers = {*people} - {but}
+    givers = {*people} if but is None else without(people, but)
     found: dict[str, datetime] = {}
     for each in policy.delegations:
         if each.giver in givers and now < each.until:

@@ -16,24 +16,31 @@ from dataclasses import dataclass, field
 from placet.core.canonical import JsonValue
 from placet.core.codec import decode_event
 from placet.core.errors import NotFound
-from placet.core.events import CallEnded, CallProposed
+from placet.core.events import CallEnded, CallProposed, EffectUnwound
 from placet.core.values import Occurrence, draft_from
 from placet.stores.store import Store
 
 #: Of how many sessions a process keeps what it has read.
 SESSIONS_KEPT = 64
 
+#: What becomes of an effect that a saga takes back.
+TAKEN_BACK = ("rolled_back", "compensated")
+
 Kind = tuple[str, ...]
 
-_KINDS = frozenset({"CallProposed", "CallEnded"})
+_KINDS = frozenset({"CallProposed", "CallEnded", "EffectUnwound"})
 
 
 @dataclass(slots=True)
 class _Session:
-    """What was read of a session up to a seq: actions that are open, and those that succeeded."""
+    """What was read of a session up to a seq: actions that are open, and those that succeeded.
+
+    `places` has the tool and the action of what succeeded.
+    """
 
     seq: int = 0
     actions: dict[Occurrence, str] = field(default_factory=dict)
+    places: dict[Occurrence, tuple[str, str]] = field(default_factory=dict)
     done: dict[str, list[str]] = field(default_factory=dict)
     digests: dict[tuple[str, Kind], tuple[int, set[str]]] = field(default_factory=dict)
 
@@ -86,9 +93,21 @@ class Succeeded:
                     ref = known.actions.pop(at, None)
                     if code == "succeeded" and ref is not None:
                         known.done.setdefault(tool, []).append(ref)
+                        known.places[at] = (tool, ref)
+                case EffectUnwound(at=at, outcome=outcome) if outcome in TAKEN_BACK:
+                    _take_back(known, at)
                 case _:
                     pass
         return known
+
+
+def _take_back(known: _Session, at: Occurrence) -> None:
+    """Forget what succeeded and was taken back: the next one is the first of its kind again."""
+    tool, ref = known.places.pop(at, ("", ""))
+    if ref in known.done.get(tool, []):
+        known.done[tool].remove(ref)
+        for of in [of for of in known.digests if of[0] == tool]:
+            del known.digests[of]
 
 
 def _digests(

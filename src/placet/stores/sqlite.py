@@ -276,6 +276,7 @@ class SqliteStore:
             version = read_meta(reading, "version")
             oldest = read_meta(reading, "oldest_reader")
             under_key = bool(kept_rows(reading))
+            stamp = read_meta(reading, "stamp") or 0
         if integrity != "ok":
             raise StoreTrouble(
                 "store_damaged",
@@ -292,6 +293,7 @@ class SqliteStore:
             "mode": f"{self.path.stat().st_mode & 0o777:04o}",
             "sqlite": sqlite3.sqlite_version,
             "key": "none" if not under_key else "missing" if self._keys is None else "given",
+            "stamp": instant_of(stamp).isoformat(timespec="seconds"),
         }
 
     def purge(self) -> bool:

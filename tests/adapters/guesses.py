@@ -9,7 +9,7 @@ from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
-from placet.core.canonical import call_digest, canonical, digest_of, sha256_hex, short_id
+from placet.core.canonical import JsonValue, call_digest, canonical, digest_of, sha256_hex, short_id
 from placet.core.grants import same_key
 from placet.core.values import SALT_BYTES, KeyedPurpose, keyed, payload_of
 
@@ -39,7 +39,7 @@ def confirmed(place: Path, session: str, amounts: Iterable[int] = AMOUNTS) -> di
     salts = ["", *_salts(place)]
     found: dict[int, set[str]] = {}
     for amount in amounts:
-        arguments = {"order": "A-42", "amount": amount}
+        arguments: Mapping[str, str | int] = {"order": "A-42", "amount": amount}
         for name, trace in _traces(session, arguments, salts):
             if trace in seen:
                 found.setdefault(amount, set()).add(name)
@@ -64,7 +64,7 @@ def _traces(
     session: str, arguments: Mapping[str, str | int], salts: Iterable[str]
 ) -> Iterator[tuple[str, bytes]]:
     order, amount = str(arguments["order"]), int(arguments["amount"])
-    given = dict(arguments)
+    given: dict[str, JsonValue] = {**arguments}
     texts = (json.dumps(given), json.dumps(given, separators=(",", ":")))
     digest = call_digest("refund", given)
     run = digest_of(["guard", "main", session, "refund", digest, 0])

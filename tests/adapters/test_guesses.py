@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,16 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
 
 from placet import Agent, GrantTerms, Placet, ScriptedModel, tool
 from placet.agent.models.scripted import call, say
 from placet.core import commands as c
-from placet.core.canonical import call_digest, digest_of, short_id
+from placet.core.canonical import call_digest, digest_of, sha256_hex, short_id
 from placet.core.codec import decode_event
 from placet.core.errors import Closed
 from placet.core.values import SALT_BYTES, Occurrence, keyed
 from placet.runtime.engine import new_salt
 from placet.stores.sqlite import SqliteStore
+from tests.adapters import graphs
 from tests.adapters.guards import opened, paid, refund_of, required
 from tests.adapters.guesses import confirmed, reference_of, world_of
 from tests.runtime.hosts import Framework, called, pays
@@ -231,6 +234,30 @@ def test_what_is_under_way_in_a_session_with_an_older_salt_is_found_and_goes_on(
         with opened(tmp_path) as placet:
             assert refund_of(placet, tmp_path)("A-42", 129) == "refunded 129 for A-42"
     assert paid(tmp_path) == ["A-42 129"]
+
+
+@pytest.mark.promise("D7", "H4")
+@pytest.mark.parametrize("salt", ["", OLDER_SALT], ids=["now", "older"])
+def test_the_run_of_a_threads_message_tells_of_it_in_an_older_session_alone(
+    tmp_path: Path, salt: str
+) -> None:
+    message: Any = {"messages": [HumanMessage("refund A-42", id="m1")]}
+    seed = sha256_hex(json.dumps(["m1", "refund A-42"]).encode())
+    told = short_id("run", sha256_hex(json.dumps(["support", "t", seed, 0]).encode()))
+    step = graphs.calls(("refund", ARGUMENTS))
+    with graphs.opened(tmp_path, graphs.script(step), [graphs.pays(tmp_path / "ledger")]) as bench:
+        if salt:
+            begun_with(bench.placet, "t", salt)
+        bench.invoke(message)
+        (waiting,) = bench.placet.inbox_sync(session="t")
+        run = waiting.request.at.run
+        assert (run == told) is (salt != "")
+        bench.decide(waiting.request.id)
+    with graphs.opened(tmp_path, graphs.script(step), [graphs.pays(tmp_path / "ledger")]) as bench:
+        bench.placet.resume_sync(run)
+        assert bench.ledger == [f"refund A-42 {AMOUNT}"]
+    files = b"".join(file.read_bytes() for file in tmp_path.glob("placet.db*"))
+    assert (told.encode() in files) is (salt != "")
 
 
 @pytest.mark.promise("H4", "G7")

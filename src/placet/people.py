@@ -257,6 +257,7 @@ class People:
         refuse_inside_tool()
         command = c.EndSession(by=Principal(id=by), cause=cause, erase=True)
         await self.engine.execute(session, command)
+        self.engine.forget_salt(session)
         return await self.engine.read(self.engine.store.purge)
 
     # ------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 
 from placet.core import commands as c
 from placet.core import events as e
-from placet.core.canonical import call_key, digest_of
+from placet.core.canonical import call_digest, digest_of
 from placet.core.decide import decide, unfold
 from placet.core.errors import PlacetError
 from placet.core.evolve import evolve
@@ -130,7 +130,7 @@ def sound(
             environment=environment,
             salt=salt or f"{next(_salts):032x}",
         ),
-        call_key=call_key(tool, given),
+        call_key=call_digest(tool, given),
         kind=kind,
         surface=surface,
         recovery=recovery,

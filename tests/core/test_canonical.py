@@ -24,7 +24,7 @@ from placet.core.canonical import (
     MAX_INTEGER,
     JsonValue,
     Unreadable,
-    call_key,
+    call_digest,
     canonical,
     digest_of,
     parse_arguments,
@@ -104,13 +104,13 @@ def test_the_page_has_its_rows() -> None:
 def test_every_row_of_the_page_is_true(row: Row) -> None:
     if row.relation == "unreadable":
         assert not is_readable(row.first)
-        assert call_key("t", row.first) != call_key("t", row.second)
+        assert call_digest("t", row.first) != call_digest("t", row.second)
         return
     first, second = parse_arguments(row.first), parse_arguments(row.second)
     same = row.relation == "same"
     assert (digest_of(first) == digest_of(second)) is same
-    assert (call_key("t", first) == call_key("t", second)) is same
-    assert (call_key("t", row.first) == call_key("t", row.second)) is same
+    assert (call_digest("t", first) == call_digest("t", second)) is same
+    assert (call_digest("t", row.first) == call_digest("t", row.second)) is same
 
 
 def test_the_page_names_the_limits() -> None:
@@ -279,7 +279,7 @@ HOSTILE_TEXTS = {
 def test_no_text_makes_reading_slow_or_deep(raw: str) -> None:
     began = time.process_time()
     is_readable(raw)
-    assert call_key("t", raw)
+    assert call_digest("t", raw)
     assert time.process_time() - began < 5
 
 
@@ -347,7 +347,7 @@ def test_the_order_of_keys_and_the_way_of_writing_change_nothing(
     assert isinstance(other, dict)
     assert digest_of(other) == digest_of(value)
     spellings = (other, json.dumps(other), json.dumps(value, indent=3, ensure_ascii=False))
-    assert {call_key("t", spelling) for spelling in spellings} == {call_key("t", value)}
+    assert {call_digest("t", spelling) for spelling in spellings} == {call_digest("t", value)}
 
 
 def near_misses_of(value: JsonValue) -> st.SearchStrategy[JsonValue]:
@@ -406,14 +406,14 @@ def test_a_near_miss_has_another_digest(value: dict[str, JsonValue], data: st.Da
     other = data.draw(near_misses_of_object(value))
     assume(is_readable(other))  # Below 1e21 a double has no canonical form.
     assert digest_of(other) != digest_of(value)
-    assert call_key("t", other) != call_key("t", value)
+    assert call_digest("t", other) != call_digest("t", value)
 
 
 @pytest.mark.promise("G4")
 @given(st.text(max_size=40))
 def test_any_text_at_all_is_read_or_unreadable_and_has_a_key(raw: str) -> None:
     is_readable(raw)
-    assert call_key(raw, raw) == call_key(raw, raw)
+    assert call_digest(raw, raw) == call_digest(raw, raw)
 
 
 # --- keys and ids
@@ -421,30 +421,30 @@ def test_any_text_at_all_is_read_or_unreadable_and_has_a_key(raw: str) -> None:
 
 @pytest.mark.promise("G6", "G12")
 def test_a_key_is_for_one_tool() -> None:
-    assert call_key("pay", {"a": 1}) != call_key("play", {"a": 1})
-    assert call_key("pay", "no") != call_key("play", "no")
-    assert call_key("\ud800", "{}") != call_key("\ufffd", "{}")
+    assert call_digest("pay", {"a": 1}) != call_digest("play", {"a": 1})
+    assert call_digest("pay", "no") != call_digest("play", "no")
+    assert call_digest("\ud800", "{}") != call_digest("\ufffd", "{}")
 
 
 @pytest.mark.promise("G4", "G6")
 def test_an_unreadable_text_is_keyed_by_its_text_and_never_like_a_readable_one() -> None:
     raw = '{"a": 1, "a": 1}'
     keys = {
-        call_key("t", raw),
-        call_key("t", raw + " "),
-        call_key("t", {"a": 1}),
-        call_key("t", {"raw_arguments": raw}),
-        call_key("t", {"raw_arguments": sha256_hex(raw.encode())}),
-        call_key("t", json.dumps(raw)),
+        call_digest("t", raw),
+        call_digest("t", raw + " "),
+        call_digest("t", {"a": 1}),
+        call_digest("t", {"raw_arguments": raw}),
+        call_digest("t", {"raw_arguments": sha256_hex(raw.encode())}),
+        call_digest("t", json.dumps(raw)),
     }
     assert len(keys) == 6
-    assert call_key("t", '{"a": "\ud800"}') != call_key("t", '{"a": "\\ud800"}')
+    assert call_digest("t", '{"a": "\ud800"}') != call_digest("t", '{"a": "\\ud800"}')
 
 
 @pytest.mark.promise("G4")
 def test_an_object_that_cannot_be_read_has_no_key() -> None:
     with pytest.raises(Unreadable):
-        call_key("t", {"a": math.nan})
+        call_digest("t", {"a": math.nan})
 
 
 @pytest.mark.promise("G3")
@@ -478,6 +478,6 @@ def test_the_key_of_a_usual_call_takes_microseconds() -> None:
     for _ in range(50):
         began = time.perf_counter()
         for _ in range(20):
-            call_key("issue_refund", raw)
+            call_digest("issue_refund", raw)
         times.append((time.perf_counter() - began) / 20)
     assert min(times) < 0.000_2

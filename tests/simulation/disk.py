@@ -114,6 +114,7 @@ class Disk:
         if book is None:
             if not isinstance(command, StartRun):
                 raise NotFound("session_not_found", "There is no such session.", session=session)
+            salt = command.salt or salt
             state = Session(tenant=tenant, id=session, salt=salt, now=instant_of(stamp))
             base = Base(state=state, head="", wakes={}, stored=False)
             book = Book(tenant, session, salt, len(self.books), base)

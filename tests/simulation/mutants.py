@@ -162,7 +162,7 @@ MUTANTS = (
     _mutant(
         "a changed environment is not seen",
         deciding_effects._changed,
-        "today.draft.environment != call.environment",
+        "so_far.environment(today.draft.environment) != call.environment",
         "False",
         "G13",
     ),

@@ -22,7 +22,7 @@ from placet.core.commands import Command, Names
 from placet.core.errors import NotFound, StoreTrouble
 from placet.core.records import EntryRow, NameKind
 from placet.core.state import Approved, Call, Request, RunOver, Session
-from placet.core.values import Occurrence
+from placet.core.values import SALT_BYTES, Occurrence
 from placet.stores.store import (
     Answer,
     Head,
@@ -128,7 +128,7 @@ class SimulatedStore:
                     command,
                     command_id=command_id,
                     now=micros_of(self._clock()),
-                    salt=secrets.token_hex(16),
+                    salt=secrets.token_hex(SALT_BYTES),
                     by=self._by,
                 )
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from placet.core import commands as c
-from placet.core.canonical import call_key
+from placet.core.canonical import call_digest
 from placet.core.events import AttemptBegun, RequestOpened
 from placet.core.values import (
     Allow,
@@ -87,7 +87,7 @@ def sound(
             environment=environment,
             salt=salt,
         ),
-        call_key=call_key(tool, given),
+        call_key=call_digest(tool, given),
         kind=kind,
         surface=surface,
         recovery=recovery or Recovery(),
@@ -101,7 +101,7 @@ def unsound(at: Occurrence, tool: str = "no_such_tool") -> c.Unsound:
         at=at,
         tool_call_id=f"call_{at.step}_{at.index}",
         tool=tool,
-        call_key=call_key(tool, {}),
+        call_key=call_digest(tool, {}),
         code="unknown_tool",
         detail="There is no such tool.",
     )

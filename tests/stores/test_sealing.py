@@ -17,6 +17,7 @@ import pytest
 
 from placet.core import commands as c
 from placet.core.codec import chain_hash
+from placet.core.values import SALT_BYTES
 from placet.stores.sealing import Keys
 from placet.stores.store import Standing
 from tests.marks import ROOT
@@ -70,7 +71,7 @@ def test_no_text_and_no_salt_stands_in_a_sealed_stores_files(place: SealedPlace)
     store = place.open()
     lived(store)
     salt = store.session("main", "s1").salt
-    assert len(salt) == 32
+    assert len(bytes.fromhex(salt)) == SALT_BYTES
     for hidden in (SECRET, LONG_SECRET[:40], salt):
         assert hidden.encode() not in place.bytes()
     assert bytes.fromhex(salt) not in place.bytes()

@@ -1,8 +1,11 @@
 """The runs of guarded functions: one call is one run, which every process finds by its names.
 
-Theory of operation. A run's id is made of tenant, session, the function's name and the call key,
-and so is found again by whoever calls the same. It has one step with one call, and is over with
-it. A call that did not run, and may be proposed again, has a further run the next time.
+Theory of operation. A run's id is made of tenant, session, the function's name and the call's
+digest, keyed with the session's salt (H4), and so is found again by whoever calls the same. Where
+there is no session yet, the run that begins it brings a salt along: of two who do so at once one
+begins the session, and the other names its run anew, under the salt that stands. A run has one
+step with one call, and is over with it. A call that did not run, and may be proposed again, has a
+further run the next time.
 
 A session has one run at a time, and one that is there is never superseded. What stands before a
 call is brought on as far as that needs nothing of another's function: a deadline is kept, a lost
@@ -24,7 +27,8 @@ from placet.core import work as w
 from placet.core.canonical import digest_of, short_id
 from placet.core.errors import Closed, Conflict, InProgress, NotFound, PlacetError, Refusal
 from placet.core.state import Call, CallOver, Run, RunOver, Session
-from placet.core.values import Occurrence
+from placet.core.values import Occurrence, keyed
+from placet.runtime.engine import new_salt
 from placet.runtime.hosting import LOOK_AGAIN, Answered, Entry, Hosting, Waiting
 from placet.runtime.proposing import ToolCall
 
@@ -44,7 +48,7 @@ MOST_AGAIN = 100
 _BUSY = frozenset({"run_waiting", "run_active"})
 
 #: Refusals that another process explains, which was at the same call meanwhile.
-_MEANWHILE = frozenset({"run_over", "run_exists"})
+_MEANWHILE = frozenset({"run_over", "run_exists", "other_salt"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +64,9 @@ class Asked:
     names: tuple[str, ...]
     proposed: set[str] = field(default_factory=set)
 
-    def run(self, *, again: int) -> str:
-        """Name the run that the call has, the first time or a later one."""
-        return short_id("run", digest_of(["guard", *self.names, again]))
+    def run(self, salt: str, *, again: int) -> str:
+        """Name the run that the call has under the session's salt, the first time or later."""
+        return short_id("run", keyed(salt, "run", digest_of(["guard", *self.names, again])))
 
 
 class Runs:
@@ -85,8 +89,10 @@ class Runs:
         """
         loop = asyncio.get_running_loop()
         until, again = max(until, loop.time() + BUSY_LASTS.total_seconds()), 0
+        may_begin_with = new_salt()
         while again < MOST_AGAIN:
-            run = asked.run(again=again)
+            salt = await self._engine.salt(asked.session) or may_begin_with
+            run = asked.run(salt, again=again)
             state, call = await self.found(asked.session, run)
             is_over = _is_over(state, run)
             if is_over or (call is not None and not call.open):
@@ -98,7 +104,7 @@ class Runs:
                 again += 1
                 continue
             try:
-                at = await self._proposed(asked, state, run, call)
+                at = await self._proposed(asked, state, run, call, salt)
                 asked.proposed.add(run)
                 found = await self._hosting.carry_out(
                     asked.session, at, body=entry.body, wanted=wanted
@@ -142,7 +148,7 @@ class Runs:
         return await self._hosting.answer(session, call.state)
 
     async def _proposed(
-        self, asked: Asked, state: Session | None, run: str, call: Call | None
+        self, asked: Asked, state: Session | None, run: str, call: Call | None, salt: str
     ) -> Occurrence:
         """Propose the call in its run, where nobody has yet; begin the run where nobody has."""
         if call is not None:
@@ -150,7 +156,7 @@ class Runs:
         if state is None or run not in state.runs:
             message = f"a call of {self._name}"
             await self._hosting.begin(
-                asked.session, run, message, requester=asked.requester, supersede=False
+                asked.session, run, message, requester=asked.requester, supersede=False, salt=salt
             )
         proposed = ToolCall(id=run, name=self._name, arguments=asked.arguments)
         (at,) = await self._hosting.propose(

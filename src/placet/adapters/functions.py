@@ -23,7 +23,7 @@ from placet.adapters.function_values import Results
 from placet.agent.signatures import IdempotencyKey, Signature
 from placet.agent.tools import Tool, ToolOptions, tool
 from placet.core import wording
-from placet.core.canonical import Unreadable, call_key
+from placet.core.canonical import Unreadable, call_digest
 from placet.core.card import changes_of
 from placet.core.errors import (
     ActionRefused,
@@ -221,14 +221,14 @@ class GuardedFunction(Generic[R]):
         try:
             bound = self.__signature__.bind(*args, **kwargs)
             frozen = self._declaration.validate(self._read.given(bound.arguments))
-            key = call_key(self.__name__, frozen)
+            digest = call_digest(self.__name__, frozen)
         except (InvalidArguments, Unreadable, ValueError) as error:
             raise InvalidInput("invalid_arguments", f"{self.__name__}: {error}") from error
         arguments = json.dumps(frozen, ensure_ascii=False)
         values = self._read.values(frozen)
         session = _named("session", self._terms.session, values)
         requester = _named("requester", self._terms.requester or current_account(), values)
-        names = (self._engine.tenant, session, self.__name__, key)
+        names = (self._engine.tenant, session, self.__name__, digest)
         return Asked(session=session, requester=requester, arguments=arguments, names=names)
 
     # --- the outcome --------------------------------------------------------------------------

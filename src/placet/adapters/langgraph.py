@@ -191,7 +191,7 @@ class LangGraphGate:
         return await self._hosting.propose_answering(
             step.session,
             step.message,
-            lambda again: step.run(self._agent, again=again),
+            lambda salt, again: step.run(self._agent, salt=salt, again=again),
             step.reference,
             step.calls,
             requester=self._requester,

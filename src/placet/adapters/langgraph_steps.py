@@ -1,8 +1,9 @@
 """Which step of which run a call in a LangGraph ToolNode is: read from LangGraph's own names.
 
-Every name here is a pure function of what the thread holds, so that a node that runs again, in any
-process, finds the step that it proposed before. A session is one list of messages: a thread, or a
-subgraph's own namespace in it. A run answers one message of the user's. A step is one AIMessage.
+Every name here is a pure function of what the thread holds, and of its session's salt, so that a
+node that runs again, in any process, finds the step that it proposed before. A session is one list
+of messages: a thread, or a subgraph's own namespace in it. A run answers one message of the user's.
+A step is one AIMessage.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from placet.core.canonical import sha256_hex, short_id
 from placet.core.errors import Conflict, InvalidInput
+from placet.core.values import keyed
 from placet.runtime.proposing import ToolCall
 
 if TYPE_CHECKING:
@@ -63,9 +65,13 @@ class Step:
     index: int
     point: Point
 
-    def run(self, agent: str, *, again: int = 0) -> str:
-        """Name the run; `again` counts those that went before it for the same message."""
-        return short_id("run", _digest(agent, self.session, self.seed, again))
+    def run(self, agent: str, *, salt: str, again: int = 0) -> str:
+        """Name the run; `again` counts those that went before it for the same message.
+
+        The session's `salt` keeps the message from being guessed from the name (H4).
+        """
+        named = _digest(agent, self.session, self.seed, again)
+        return short_id("run", keyed(salt, "run", named))
 
 
 def session_of(thread_id: str, checkpoint_ns: str) -> str:

@@ -107,20 +107,22 @@ def digest_of(value: JsonValue) -> str:
     return sha256_hex(canonical(value))
 
 
-def call_key(tool: str, arguments: Mapping[str, JsonValue] | str) -> str:
-    """Give the key of a call: the same tool with the same arguments has the same one (G6, G12).
+def call_digest(tool: str, arguments: Mapping[str, JsonValue] | str) -> str:
+    """Give the digest of a call: the same tool with the same arguments has the same one (G6, G12).
 
-    Text that can be read is keyed by what it says, so a call has one key however its provider
-    writes arguments. Text that cannot be read is keyed by the text, character by character, and
-    shares no key with anything readable. Raises `Unreadable` for an object without an RFC 8785
-    form, and never for a text or a tool name.
+    It is not to be stored: arguments can be guessed from it. A session's call keys are made of it.
+
+    Text that can be read is digested by what it says, so a call has one digest however its
+    provider writes arguments. Text that cannot be read is digested by the text, character by
+    character, and shares no digest with anything readable. Raises `Unreadable` for an object
+    without an RFC 8785 form, and never for a text or a tool name.
     """
     if not isinstance(arguments, str):
-        return _key(tool, "arguments", canonical(dict(arguments)))
+        return _digest(tool, "arguments", canonical(dict(arguments)))
     try:
-        return _key(tool, "arguments", _written(parse_arguments(arguments)))
+        return _digest(tool, "arguments", _written(parse_arguments(arguments)))
     except Unreadable:
-        return _key(tool, "raw_arguments", _any_utf8(arguments))
+        return _digest(tool, "raw_arguments", _any_utf8(arguments))
 
 
 def short_id(prefix: str, digest: str) -> str:
@@ -136,7 +138,7 @@ def short_id(prefix: str, digest: str) -> str:
     return f"{prefix}_{b32encode(first).decode('ascii')[:_SHORT_ID_CHARACTERS].lower()}"
 
 
-def _key(tool: str, kind: str, arguments: bytes) -> str:
+def _digest(tool: str, kind: str, arguments: bytes) -> str:
     """Hash what has one length each: the tool's name, how arguments were given, and arguments."""
     parts = (_any_utf8(tool), kind.encode("ascii"), arguments)
     return sha256_hex("".join(map(sha256_hex, parts)).encode("ascii"))

@@ -49,9 +49,10 @@ MOST_WAITING = 25
 class StartRun:
     """Begin a run. With `supersede`, a run that waits in the session makes room for it.
 
-    A child run begins otherwise: with the call that it works out (`Begin.child`). `guard` says of
-    a hosted run that it is one call of a guarded function; `on_failure` and `saga` say of a driven
-    one what becomes of its other calls when one fails.
+    A child run begins otherwise: with the call that it works out (`Begin.child`). `salt`, where
+    given, is the one under which the run was named: a new session begins with it, and another must
+    have it. `guard` says of a hosted run that it is one call of a guarded function; `on_failure`
+    and `saga` say of a driven one what becomes of its other calls when one fails.
     """
 
     run: str
@@ -66,6 +67,7 @@ class StartRun:
     guard: GuardKind | None = None
     on_failure: OnFailure = "continue"
     saga: SagaScope = "step"
+    salt: str = field(default="", repr=False)
 
     def names(self) -> Names:
         """Name the run."""

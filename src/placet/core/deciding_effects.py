@@ -245,7 +245,7 @@ def _changed(so_far: Unfolding, command: c.Begin, call: Call, request: Request) 
         "tool": (today.draft.tool_fingerprint, today.kind) != (call.tool_fingerprint, call.kind),
         "permission scope": today.draft.scope != call.scope,
         "surface": today.surface != call.surface,
-        "environment": today.draft.environment != call.environment,
+        "environment": so_far.environment(today.draft.environment) != call.environment,
         "arguments": today.call_key != call.call_key,
         "policy": _stricter(today.ruling, request.needs),
         "surface generation": call.kind != "agent"

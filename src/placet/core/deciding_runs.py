@@ -13,6 +13,13 @@ from placet.core.work import Wait, is_awaited, next_work
 
 def start(so_far: Unfolding, command: c.StartRun) -> None:
     """Begin a run of a session that has none which is active."""
+    if command.salt and command.salt != so_far.state.salt:
+        raise Conflict(
+            "other_salt",
+            "The session was begun by another meanwhile, and names its runs otherwise.",
+            hint="Name the run under the session's salt.",
+            run_id=command.run,
+        )
     known = so_far.state.runs.get(command.run)
     if known is not None:
         message_ref = so_far.text(command.message).ref

@@ -300,7 +300,7 @@ def freeze(so_far: Unfolding, call: c.Sound, *, version: int, grant: str | None 
             generation=generation,
             tool_fingerprint=call.draft.tool_fingerprint,
             scope=call.draft.scope,
-            environment=call.draft.environment,
+            environment=so_far.environment(call.draft.environment),
             recovery=call.recovery,
             approvers=call.approvers,
             rule=call.ruling.rule,

@@ -41,6 +41,7 @@ from placet.core.values import (
     Purpose,
     StopReason,
     Unwound,
+    keyed,
     payload_of,
 )
 from placet.core.work import under_way
@@ -109,6 +110,10 @@ class Unfolding:
                 request_id=request,
             )
         return found
+
+    def environment(self, found: str) -> str:
+        """Give what stands in this session for an environment fingerprint (G13, H4)."""
+        return keyed(self.state.salt, "environment", found)
 
     def no_to(self, run: str, call_key: str) -> No | None:
         """Give the remembered "no" to a call: its run's own, or people's to one beside it (G6)."""

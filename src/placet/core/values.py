@@ -7,6 +7,7 @@ events and states only by reference.
 
 from __future__ import annotations
 
+import hmac
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -15,7 +16,7 @@ from datetime import timedelta
 from hashlib import blake2b
 from typing import Literal
 
-from placet.core.canonical import JsonValue, digest_of
+from placet.core.canonical import JsonValue, call_digest, digest_of
 from placet.core.money import Money
 
 #: The surface of a tool that declares none: it touches all of them (G8).
@@ -112,6 +113,13 @@ TOOL_FAILURES: frozenset[CallCode] = frozenset(
 )
 
 
+#: How many random bytes a session's salt has; it stands as hexadecimal text.
+SALT_BYTES = 32
+
+#: What a text stands for where it is keyed: no two purposes have a key in common.
+KeyedPurpose = Literal["call", "environment", "run", "reference", "place"]
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Occurrence:
     """Where in a run a tool call stands: (step, index) of the call, in its run."""
@@ -134,6 +142,28 @@ class Payload:
 
     ref: str
     body: str | None = field(default=None, compare=False)
+
+
+def keyed(salt: str, purpose: KeyedPurpose, text: str) -> str:
+    """Give what stands in the store for a text that an erasure is to reach (H4).
+
+    It is HMAC-SHA-256 under the session's salt, so that who has the store, and the salt no more,
+    has nothing to hold a guess against; the same text for another purpose has another. Empty texts
+    stay empty. A salt of less than `SALT_BYTES` is that of a session which was begun when these
+    texts stood as they are: there they still do, so that what is under way is found again (D7).
+    """
+    if not text or len(salt) < 2 * SALT_BYTES:
+        return text
+    data = f"placet {purpose} 1\n".encode() + text.encode("utf-8", "surrogatepass")
+    return hmac.digest(bytes.fromhex(salt), data, "sha256").hex()
+
+
+def call_key(salt: str, tool: str, arguments: Mapping[str, JsonValue] | str) -> str:
+    """Give the key of a call in a session (G6, G12, H4): alike where `call_digest` is alike.
+
+    Raises Unreadable as that does.
+    """
+    return keyed(salt, "call", call_digest(tool, arguments))
 
 
 def payload_of(salt: str, body: str) -> Payload:

@@ -13,13 +13,18 @@ from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 from placet.core.commands import Command, Names
-from placet.core.errors import NotFound
+from placet.core.errors import Closed, NotFound
 from placet.core.state import Session
+from placet.core.values import SALT_BYTES
 from placet.runtime.protected import protect
 from placet.stores.store import Answer, RequestRow, RunRow, Store
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+#: Of how many sessions a process keeps the salt.
+SALTS_KEPT = 1_024
 
 
 class Engine:
@@ -31,6 +36,7 @@ class Engine:
     def __init__(self, store: Store, *, tenant: str) -> None:
         self.store = store
         self.tenant = tenant
+        self._salts: dict[str, str] = {}
         for path in store.files():
             protect(path)
 
@@ -55,6 +61,30 @@ class Engine:
         if found is None:
             raise NotFound("session_not_found", "There is no such session.", session=session)
         return found
+
+    async def salt(self, session: str) -> str:
+        """Give a session's salt, which is its own for life; empty where there is no session yet.
+
+        Raises Closed(`erased`) where it is no more. What was read once is kept, so that a step
+        reads no session for it; whoever is told `other_salt` forgets it.
+        """
+        if (known := self._salts.get(session)) is not None:
+            return known
+        try:
+            found = await self.session(session)
+        except NotFound:
+            return ""
+        if not found.salt and found.ended:
+            raise Closed("erased", "The session's texts were erased.", session=session)
+        if found.salt:
+            self._salts[session] = found.salt
+            while len(self._salts) > SALTS_KEPT:
+                self._salts.pop(next(iter(self._salts)), None)
+        return found.salt
+
+    def forget_salt(self, session: str) -> None:
+        """Read a session's salt anew the next time."""
+        self._salts.pop(session, None)
 
     async def payload(self, session: str, ref: str) -> str:
         """Give a text; raises NotFound."""
@@ -131,6 +161,11 @@ async def _arrival(answer: Future[T]) -> T:
 
     answer.add_done_callback(arrived)
     return await waiting
+
+
+def new_salt() -> str:
+    """Make a salt that a session may begin with."""
+    return secrets.token_hex(SALT_BYTES)
 
 
 def new_id(prefix: str) -> str:

@@ -127,7 +127,7 @@ class Gate:
         """
         state = await self._engine.session(session, c.Names(steps=((run, step),)))
         keys = {
-            Occurrence(run, step, index): self._proposer.key_of(call)
+            Occurrence(run, step, index): await self._proposer.key_of(session, call)
             for index, call in enumerate(calls)
         }
         return is_known(state, run, step, keys, count=len(calls))

@@ -36,11 +36,11 @@ from placet.core.state import (
     UndoDue,
     Unsettled,
 )
-from placet.core.values import CallCode, GuardKind, Holder, Occurrence, StopReason
+from placet.core.values import CallCode, GuardKind, Holder, Occurrence, StopReason, keyed
 from placet.runtime.authority import Authority
 from placet.runtime.declarations import Arguments, Body, Declaration
 from placet.runtime.detached import Detached
-from placet.runtime.engine import Engine
+from placet.runtime.engine import Engine, new_salt
 from placet.runtime.gate import LASTING_REFUSALS, Gate
 from placet.runtime.processes import is_gone, this_process
 from placet.runtime.proposing import Toolbox, ToolCall
@@ -146,36 +146,47 @@ class Hosting:
         self.gate = Gate(self._engine, Toolbox(tools, agent=self._agent), self._authority)
 
     async def begin(
-        self, session: str, run: str, message: str, *, requester: str, supersede: bool = True
+        self,
+        session: str,
+        run: str,
+        message: str,
+        *,
+        requester: str,
+        supersede: bool = True,
+        salt: str = "",
     ) -> None:
-        """Begin a run, or find it as it is.
+        """Begin a run, or find it as it is; `salt` is the one that it was named under.
 
         The session's run before it is over if nothing of it is open, and is superseded if it
         waits; without `supersede` it stays as it is, and this raises Conflict(`run_waiting` or
-        `run_active`). Raises InProgress where an effect of it is under way, and Closed where the
-        session was ended.
+        `run_active`). Raises InProgress where an effect of it is under way, Closed where the
+        session was ended, and Conflict(`other_salt`) where the session has another salt.
         """
         if supersede:
-            await self._finish_idle(session, but=run)
-        await self._engine.execute(
-            session,
-            c.StartRun(
-                run=run,
-                agent=self._agent,
-                requester=requester,
-                message=message,
-                kind="hosted",
-                guard=self._guard,
-                supersede=supersede,
-            ),
+            await self._finish_idle(session, but=run, salt=salt)
+        start = c.StartRun(
+            run=run,
+            agent=self._agent,
+            requester=requester,
+            message=message,
+            kind="hosted",
+            guard=self._guard,
+            supersede=supersede,
+            salt=salt,
         )
+        try:
+            await self._engine.execute(session, start)
+        except Conflict as conflict:
+            if conflict.code == "other_salt":
+                self._engine.forget_salt(session)
+            raise
 
-    async def _finish_idle(self, session: str, *, but: str) -> None:
+    async def _finish_idle(self, session: str, *, but: str, salt: str) -> None:
         try:
             state = await self._engine.session(session, c.Names(runs=(but,)))
         except NotFound:
             return
-        if but in state.runs:
+        if but in state.runs or salt not in ("", state.salt):  # It may be there by another name.
             return
         for run in state.runs.values():
             idle = not any(call.open for call in state.calls.values() if call.at.run == run.id)
@@ -208,6 +219,9 @@ class Hosting:
         same step. `checkpoint` says, in the framework's words, where its state is. Raises
         Conflict(`call_changed`) where the step was proposed with other calls.
         """
+        salt = await self._engine.salt(session)
+        reference = keyed(salt, "reference", reference)  # A framework may have made them of texts.
+        place = keyed(salt, "place", place)
         names: dict[NameKind, str] = {"reference": reference, "place": place}
         told = {"checkpoint": checkpoint, "process": asdict(this_process())}
         entry = json.dumps(told, ensure_ascii=False)
@@ -239,7 +253,7 @@ class Hosting:
         self,
         session: str,
         message: str,
-        name: Callable[[int], str],
+        name: Callable[[str, int], str],
         reference: str,
         calls: Sequence[ToolCall],
         *,
@@ -250,12 +264,20 @@ class Hosting:
     ) -> tuple[Occurrence, ...]:
         """Propose a step in the run that answers a message, which begins where it has not yet.
 
-        `name` gives the id of the message's first run, and of those after it: a framework may go
-        back to a message whose run has ended, and go on otherwise. Raises as `propose` and `begin`.
+        `name` gives, under the session's salt, the id of the message's first run, and of those
+        after it: a framework may go back to a message whose run has ended, and go on otherwise.
+        Raises as `propose` and `begin`.
         """
-        for again in range(MOST_RUNS):
-            run = name(again)
-            stop = await self._begun(session, run, message, requester)
+        may_begin_with, again = new_salt(), 0
+        while again < MOST_RUNS:
+            salt = await self._engine.salt(session) or may_begin_with
+            run = name(salt, again)
+            try:
+                stop = await self._begun(session, run, message, requester, salt)
+            except Conflict as conflict:
+                if conflict.code != "other_salt":
+                    raise
+                continue
             try:
                 return await self.propose(
                     session, run, reference, calls, checkpoint=checkpoint, place=place, claim=claim
@@ -263,16 +285,17 @@ class Hosting:
             except Closed:
                 if stop not in _MAKES_ROOM:
                     raise
+            again += 1
         raise Closed("run_over", "The framework went back to this message too often.")
 
     async def _begun(
-        self, session: str, run: str, message: str, requester: str
+        self, session: str, run: str, message: str, requester: str, salt: str
     ) -> StopReason | None:
         """See that a run has begun; give why it has ended, if it has."""
         try:
             row = await self._engine.find_run(run)
         except NotFound:
-            await self.begin(session, run, message, requester=requester)
+            await self.begin(session, run, message, requester=requester, salt=salt)
             return None
         return row.run.state.stop if isinstance(row.run.state, RunOver) else None
 

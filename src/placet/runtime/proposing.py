@@ -12,9 +12,9 @@ from datetime import datetime
 
 from placet.core import commands as c
 from placet.core import wording
-from placet.core.canonical import JsonValue, Unreadable, call_key, parse_arguments
+from placet.core.canonical import JsonValue, Unreadable, parse_arguments
 from placet.core.state import Request, Session
-from placet.core.values import Ask, CallCode, Display, Draft, Occurrence, Ruling
+from placet.core.values import Ask, CallCode, Display, Draft, Occurrence, Ruling, call_key
 from placet.runtime.authority import Authority, Deciders, deciders_by, people_by
 from placet.runtime.declarations import Declaration, InvalidArguments, PolicyFunction
 from placet.runtime.effects import described, environment_of, preview_of
@@ -95,14 +95,14 @@ class Proposer:
         self, session: str, at: Occurrence, call: ToolCall, look: Look, *, claim: str = ""
     ) -> c.Proposal:
         """Read, validate, freeze and rule on one call, before the transaction (G4)."""
-        tool = self._toolbox.tools.get(call.name)
+        salt = await self._engine.salt(session)
+        tool, key = self._toolbox.tools.get(call.name), call_key(salt, call.name, call.arguments)
         if tool is None:
             told = wording.unknown_tool(call.name, self._toolbox.tools)
-            return unsound(at, call, "", "unknown_tool", told)
+            return unsound(at, call, key, "unknown_tool", told)
         frozen: dict[str, JsonValue] | str
-        key = ""
         try:
-            frozen, key = _read(tool, call)
+            frozen, key = _read(tool, call, salt)
         except Unreadable:
             frozen = call.arguments
         except InvalidArguments as error:
@@ -131,7 +131,7 @@ class Proposer:
                 environment=environment,
                 salt=secrets.token_hex(16),
             ),
-            call_key=key or call_key(call.name, call.arguments),
+            call_key=key,
             kind=tool.kind,
             surface=tool.surface,
             recovery=tool.recovery,
@@ -159,15 +159,16 @@ class Proposer:
         people = people_by(look.standing, "", requester=look.requester, now=look.now)
         return tuple(sorted(people))
 
-    def key_of(self, call: ToolCall) -> str:
+    async def key_of(self, session: str, call: ToolCall) -> str:
         """Give the call key that a proposal of this call has, without ruling on it."""
+        salt = await self._engine.salt(session)
         tool = self._toolbox.tools.get(call.name)
         if tool is not None:
             try:
-                return _read(tool, call)[1]
+                return _read(tool, call, salt)[1]
             except (Exception, SystemExit):  # noqa: BLE001  # Fails closed: it stands for its text.
                 pass
-        return call_key(call.name, call.arguments)
+        return call_key(salt, call.name, call.arguments)
 
 
 def _above(state: Session, run: str) -> tuple[str, ...]:
@@ -180,10 +181,10 @@ def _above(state: Session, run: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _read(tool: Declaration, call: ToolCall) -> tuple[dict[str, JsonValue], str]:
+def _read(tool: Declaration, call: ToolCall, salt: str) -> tuple[dict[str, JsonValue], str]:
     """Read and validate a call's arguments, and give its key; raises what a tool's model does."""
     frozen = parse_arguments(tool.validate(parse_arguments(call.arguments)))
-    return frozen, call_key(call.name, frozen)
+    return frozen, call_key(salt, call.name, frozen)
 
 
 def _digestible(id_: str) -> str:
@@ -192,12 +193,12 @@ def _digestible(id_: str) -> str:
 
 
 def unsound(at: Occurrence, call: ToolCall, key: str, code: CallCode, detail: str) -> c.Unsound:
-    """Give what is answered at once; a call without a key yet has that of its text."""
+    """Give what is answered at once; what has not been read has the key of its text."""
     return c.Unsound(
         at=at,
         tool_call_id=_digestible(call.id),
         tool=call.name,
-        call_key=key or call_key(call.name, call.arguments),
+        call_key=key,
         code=code,
         detail=detail,
     )

@@ -44,6 +44,7 @@ from placet.core.commands import Command, StartRun
 from placet.core.decide import unfold
 from placet.core.errors import NotFound, StoreTrouble
 from placet.core.state import Session
+from placet.core.values import SALT_BYTES
 from placet.stores.loading import Base, load_named
 from placet.stores.sealing import Keys, key_missing
 from placet.stores.sqlite_keys import take_keys
@@ -353,5 +354,6 @@ def _new_session(asked: _Asked, now: datetime) -> Base:
     """Give the session that a first run begins; raises NotFound for any other command."""
     if not isinstance(asked.command, StartRun):
         raise NotFound("session_not_found", "There is no such session.", session=asked.session)
-    state = Session(tenant=asked.tenant, id=asked.session, salt=secrets.token_hex(16), now=now)
+    salt = asked.command.salt or secrets.token_hex(SALT_BYTES)
+    state = Session(tenant=asked.tenant, id=asked.session, salt=salt, now=now)
     return Base(state=state, head="", wakes={}, stored=False)

@@ -1,0 +1,4 @@
+-- What is made of a session's texts and is no text (keys of calls, names of runs and steps, environment
+-- fingerprints) is keyed with its salt, where that has 256 bits. A program that does not key it takes
+-- the same call for another one.
+-- oldest_reader: 6

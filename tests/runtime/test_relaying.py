@@ -157,6 +157,24 @@ def test_what_was_answered_meanwhile_asks_nobody_any_more_and_is_closed(
 
 
 @pytest.mark.promise("H3")
+def test_a_dead_channel_is_told_of_a_closed_request_for_a_while_and_then_no_more(
+    desk: Desk, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relaying, "MOST_CLOSINGS", 3)
+    with post_office() as office:
+        posting(desk, office, "mail")
+        (request,) = desk.start().waiting
+        desk.work_once()
+        office.modes["mail"] = "500"
+        desk.decide(request, "reject", reason="no")
+        for _ in range(6):
+            desk.work_once()
+            clock.now += relaying.LONGEST_PAUSE
+        assert office.attempts("mail") == 1 + 3
+    assert deliveries(desk) == [("NoticeDelivered", "mail"), ("NoticeUndelivered", "mail")]
+
+
+@pytest.mark.promise("H3")
 def test_a_worker_without_channels_reports_and_that_is_no_delivery(
     desk: Desk, clock: Clock
 ) -> None:
@@ -276,14 +294,16 @@ def test_a_channel_that_never_ends_keeps_no_other_waiting_and_is_on_record(desk:
         stop, dead = asyncio.Event(), Endless("dead")
         worker = relayed(placet, [dead, live], patience=timedelta(milliseconds=100))
         working = asyncio.create_task(worker.forever(stop))
-        await live.until(len(runs))
-        await dead.until(len(runs))
-        stop.set()
-        await working
-        dead.over.set()
+        try:
+            await live.until(len(runs))
+            await dead.until(len(runs))
+            stop.set()
+            await working
+        finally:
+            dead.over.set()
         return [notice.request.id for notice in dead.notices]
 
-    tried = desk.do(lambda placet: asyncio.wait_for(work(placet), 20))
+    tried = desk.do(lambda placet: asyncio.wait_for(work(placet), 15))
     assert len(set(tried)) == len(runs), "one by one, each had its turn"
     for run in runs:
         kinds = desk.kinds(session=run)

@@ -181,7 +181,8 @@ class Disk:
         for number, it in self.outbox.items():
             if it.addressed and (it.tenant, it.notice.channel) == (tenant, channel):
                 first.setdefault(it.notice.request, number)
-        taken = [n for n in sorted(first.values()) if self.outbox[n].due_at <= now][:limit]
+        due = [number for number in first.values() if self.outbox[number].due_at <= now]
+        taken = sorted(due, key=lambda number: (self.outbox[number].due_at, number))[:limit]
         for number in taken:
             self.outbox[number].due_at = until
             self.outbox[number].attempts += 1

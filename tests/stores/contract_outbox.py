@@ -15,6 +15,7 @@ from placet.stores.store import NoticeRow, Store
 from tests.stores.build import Clock, Session, asking
 from tests.stores.contract import Place
 
+SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 
 
@@ -95,15 +96,19 @@ class OutboxContract:
         clock.now += timedelta(microseconds=1)
         assert len(take(store, "mail")) == 1
 
-    def test_the_first_that_were_addressed_are_given_first_and_no_more_than_wanted(
-        self, session: Session, store: Store
+    def test_what_was_never_taken_is_given_first_then_what_was_due_longest_and_no_more_than_wanted(
+        self, clock: Clock, session: Session, store: Store
     ) -> None:
         session.start()
         session.propose(None, None, None)
         asked = [row.request for row in store.outbox("main")]
         address_all(store, "mail")
-        assert [row.request for row in take(store, "mail", limit=2)] == asked[:2]
-        assert [row.request for row in take(store, "mail", limit=2)] == asked[2:]
+        first, second = taken = take(store, "mail", limit=2)
+        assert [row.request for row in taken] == asked[:2]
+        store.postpone(first.id, lasts=2 * SECOND)
+        store.postpone(second.id, lasts=SECOND)
+        clock.now += 2 * SECOND
+        assert [row.request for row in take(store, "mail")] == [asked[2], asked[1], asked[0]]
 
     @pytest.mark.promise("G11")
     def test_a_channel_is_given_what_is_of_its_tenant_alone(self, store: Store) -> None:

@@ -213,8 +213,9 @@ class Store(Protocol):
     ) -> Sequence[NoticeRow]:
         """Give notices that are due on a channel, and nobody else for the time that is given.
 
-        Those that were addressed first come first, and of one request only the first of all: the
-        others wait until it was sent. Each that is given counts as an attempt.
+        Those that were never taken come first, in the order in which they were addressed, and then
+        those that have been due longest; of one request only the first of all, and the others wait
+        until it was sent. Each that is given counts as an attempt.
         """
         ...
 

@@ -272,12 +272,12 @@ SELECT id, tenant, session, request, kind, channel, attempts FROM outbox INDEXED
 WHERE tenant = ? AND addressed = 0 ORDER BY id LIMIT ?;
 
 -- name: due_notices
--- Notices that a channel may be given now: of each request the first.
+-- Notices that a channel may be given now, in the order of the index: of each request the first.
 SELECT id, tenant, session, request, kind, channel, attempts FROM outbox AS o
 WHERE tenant = ? AND channel = ? AND addressed = 1 AND due_at <= ? AND NOT EXISTS (
     SELECT 1 FROM outbox AS before WHERE before.tenant = o.tenant AND before.channel = o.channel
     AND before.request = o.request AND before.addressed = 1 AND before.id < o.id
-) ORDER BY id LIMIT ?;
+) ORDER BY due_at, id LIMIT ?;
 
 -- name: meta_exists
 -- Whether this is a store of ours at all.

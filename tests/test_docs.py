@@ -217,6 +217,9 @@ SEVERAL = 2
 TOLD: dict[str, list[str]] = {
     "rejected": [wording.rejected("{by}", "{reason}")],
     "expired": [wording.expired(REQUEST).replace("2026-01-02 03:04:05", "{deadline}")],
+    "unreachable": [
+        wording.unreachable(DEADLINE, ["{channels}"]).replace("2026-01-02 03:04:05", "{deadline}")
+    ],
     "no_approver": [wording.no_approver("{cause}")],
     "policy_denied": [
         wording.policy_denied("{rule}", "{reason}"),
@@ -256,7 +259,7 @@ TOLD: dict[str, list[str]] = {
         wording.answered("{by}", "{answer}"),
     ],
 }
-NOT_YET = {"unreachable", "call_changed"}
+NOT_YET = {"call_changed"}
 
 
 def test_the_texts_of_the_page_are_those_that_the_model_is_told() -> None:
@@ -287,6 +290,7 @@ def test_the_page_has_every_reason_why_a_run_stops() -> None:
 GUIDES = {
     "docs/how-to/build-an-agent.md": ["support_agents"],
     "docs/how-to/gate-another-loop.md": ["guarded_refund", "langgraph_refund"],
+    "docs/how-to/operate.md": ["post_channel"],
     "docs/how-to/use-built-in-tools.md": ["workspace_tools"],
     "docs/how-to/pay-once.md": ["payments"],
     "docs/how-to/write-a-tool.md": ["payment_tools", "trip"],

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from placet.guarding import EditedWarning, Guarded
     from placet.results import DecisionResult, RunResult
     from placet.runtime.declarations import Happened, NotDone, NotHappened, Unsure
+    from placet.runtime.relaying import Channel, Notice
     from placet.settings import Settings
 
 __version__ = "0.1.0"
@@ -82,6 +83,7 @@ _HOMES = {
     "placet.guarding": ("EditedWarning", "Guarded"),
     "placet.results": ("DecisionResult", "RunResult"),
     "placet.runtime.declarations": ("Happened", "NotDone", "NotHappened", "Unsure"),
+    "placet.runtime.relaying": ("Channel", "Notice"),
     "placet.settings": ("Settings",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -92,6 +94,7 @@ __all__ = [
     "AnthropicModel",
     "ApprovalRequired",
     "Card",
+    "Channel",
     "Closed",
     "Conflict",
     "DecisionResult",
@@ -113,6 +116,7 @@ __all__ = [
     "NotFound",
     "NotHappened",
     "NotPermitted",
+    "Notice",
     "OpenAIModel",
     "Placet",
     "PlacetError",

@@ -38,6 +38,11 @@ async def card_from(engine: Engine, row: RequestRow, *, language: Language = "en
         former=[(await _draft(read, each)).arguments for each in before],
         attempts=await _attempts(read) if call.attempts else (),
         earlier=await _earlier(read, row) if isinstance(request.state, Open) else None,
+        causes={
+            each.channel: await read.text(each.cause_ref)
+            for each in request.deliveries
+            if each.cause_ref is not None
+        },
     )
     return card_of(
         request,

@@ -42,6 +42,7 @@ from placet.runtime.declarations import Declaration
 from placet.runtime.engine import Engine, new_id
 from placet.runtime.hosting import Hosting
 from placet.runtime.policies import PolicyFile
+from placet.runtime.relaying import Channel, Relay, checked
 from placet.runtime.worker import Report, Worker
 from placet.settings import Settings, current_account
 from placet.stores.store import RunRow, Store
@@ -60,6 +61,7 @@ class Placet(Deciding):
     default the account that runs the process; `()` means nobody, and then whatever must ask does
     not run). `policy` is the policy file, and `annotators` are the sources that it trusts: each is
     given a tool's name and a call's arguments, and answers with labels, such as `{"pii": True}`.
+    `channels` are the ways out to people of the workers that are made here.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Placet(Deciding):
         require_approver: bool = False,
         policy: PolicyFile | str | None = None,
         annotators: Mapping[str, Annotator] | None = None,
+        channels: Iterable[Channel] = (),
     ) -> None:
         named = (current_account(),) if approvers is None else tuple(approvers)
         self.engine = Engine(store, tenant=tenant)
@@ -80,6 +83,7 @@ class Placet(Deciding):
         self._require_approver = require_approver
         self._driving = Driving(self.engine, self._authority)
         self.people = People(self.engine, self._authority, self._driving.gate_of)
+        self.channels = list(checked(tuple(channels)))
         for agent in agents:
             self.add(agent)
 
@@ -92,6 +96,7 @@ class Placet(Deciding):
         approvers: Sequence[str] | None = None,
         require_approver: bool = False,
         annotators: Mapping[str, Annotator] | None = None,
+        channels: Iterable[Channel] = (),
         settings: Settings | None = None,
     ) -> Placet:
         """Open a store by its URL, such as `sqlite:///placet.db`; by default the settings'.
@@ -108,6 +113,7 @@ class Placet(Deciding):
             require_approver=require_approver,
             policy=PolicyFile.of(found.policy),
             annotators=annotators,
+            channels=channels,
         )
         placet.people.language = found.language
         return placet
@@ -282,16 +288,25 @@ class Placet(Deciding):
         """
         return Explaining(self.engine, self._authority, self._driving.offices())
 
-    def worker(self, *, report: Report, on_event: Watcher | None = None) -> Worker:
+    def worker(
+        self,
+        *,
+        report: Report,
+        on_event: Watcher | None = None,
+        channels: Iterable[Channel] | None = None,
+    ) -> Worker:
         """Give a worker, which carries on every run of the agents here whose time has come.
 
             worker = placet.worker(report=print)
             await worker.once()         # until nothing is due
             await worker.forever(stop)  # until the event `stop` is set
 
-        `report` is told of what happens ("resumed", "in_progress", "no_agent", "trouble" or
-        "notice"), of the id of the run or request, and of more in words. Troubles are told there
-        alone: the runs rest, and are tried again. `on_event` watches all runs.
+        `report` is told of what happens ("resumed", "in_progress", "no_agent", "trouble",
+        "notice", "delivered" or "undelivered"), of the id of the run or request, and of more in
+        words. Troubles are told there alone: the runs rest, and are tried again. `on_event` watches
+        all runs. People are told through `channels`, by default those of the runtime, at least
+        once (H3); without any, the report is all, and counts as no delivery. Give every worker of a
+        store the same channels. Raises InvalidDeclaration where one is none.
         """
         refuse_inside_tool()
         watching = Watching(on_event)
@@ -300,7 +315,11 @@ class Placet(Deciding):
             refuse_inside_tool()
             await self._driving.drive_alone(row, watching)
 
-        return Worker(self.engine, drive=drive, can_drive=self._driving.can_drive, report=report)
+        worker = Worker(self.engine, drive=drive, can_drive=self._driving.can_drive, report=report)
+        ways_out = checked(tuple(self.channels if channels is None else channels))
+        if ways_out:
+            worker.relay = Relay(self.engine, ways_out, card=self.show, report=report)
+        return worker
 
     def host(
         self,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -211,6 +213,36 @@ def test_the_card_of_what_is_closed_tells_its_end(place: Place) -> None:
 
 
 # --- runs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.promise("G9", "H3", "H4")
+def test_the_card_of_what_nobody_could_be_told_of_says_so_and_the_record_is_sound(
+    place: Place,
+) -> None:
+    run, request = place.waiting()
+    later = datetime.now(UTC) + timedelta(days=2)
+    for clock in (lambda: datetime.now(UTC), lambda: later):
+        store = SqliteStore("placet.db", clock=clock)
+        failed = c.RecordDelivery(
+            request=request, channel="mail\u202e", delivered=False, cause="HTTP 500"
+        )
+        store.execute("main", "main", failed).result()
+        store.execute("main", "main", c.Expire(run=run)).result()
+        store.close()
+
+    shown = do("show", request)
+    document = do("show", request, "--json").document
+
+    assert "(unreachable)" in shown.out
+    assert "could not deliver: HTTP 500" in shown.out
+    assert "\u202e" not in shown.out
+    ending = "nobody could be told of it by the deadline ("
+    assert document["ending"].startswith(ending)
+    assert (document["status"], document["card"]["status"]) == ("unreachable", "unreachable")
+    exported = [json.loads(line) for line in do("audit", "export").out.splitlines()]
+    expired = [json.loads(row["body"]) for row in exported if row["kind"] == "RequestExpired"]
+    assert expired == [{"request": request, "unreachable": ["mail\u202e"]}]
+    assert do("audit", "verify").code == 0
 
 
 def test_runs_say_for_what_they_wait_rest_and_work(place: Place) -> None:

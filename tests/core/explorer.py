@@ -217,6 +217,9 @@ def _of_people(scenario: Scenario, node: Node) -> Iterator[Move]:
         if not request.pending:
             continue
         name = f"{request.at} v{request.version}"
+        for delivered in (True, False) if scenario.channel else ():
+            told = c.RecordDelivery(request=request.id, channel="mail", delivered=delivered)
+            yield f"{name} is told of: {delivered}", None, told
         if request.kind == "settlement":
             for happened in (True, False, None):
                 yield (
@@ -390,6 +393,10 @@ def _applied(
             assert by.id in ("ann", "bob"), "who may not decide has decided"
             assert node.state.now < node.state.requests[request].deadline_at, "decided too late"
             shadow = replace(shadow, votes=shadow.votes | {(request, by.id)})
+        case c.RecordDelivery(request=request, delivered=True):
+            shadow = replace(shadow, reached=shadow.reached | {request})
+        case c.RecordDelivery(request=request):
+            shadow = replace(shadow, unreached=shadow.unreached | {request})
         case c.Withdraw(request=request, by=by):
             shadow = replace(shadow, votes=shadow.votes - {(request, by.id)})
         case c.Answer(request=request, by=by):

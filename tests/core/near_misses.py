@@ -96,6 +96,7 @@ DISTURBING = (
     c.RenewLease,
     c.Compact,
     c.Expire,
+    c.RecordDelivery,
 )
 
 SOMEBODY_ELSE = Principal(id="mallory")
@@ -168,6 +169,11 @@ def _people(world: World, choose: Choose) -> Iterator[c.Command]:
                 yield grant(world, request.id, terms, by=by)
         yield reject(request.id, choose((ANN, BOB)))
         yield _edit(world, request, choose)
+    for request in world.state.requests.values():
+        channel, delivered = choose(("mail", "phone")), choose((True, False))
+        yield c.RecordDelivery(
+            request=request.id, channel=channel, delivered=delivered, cause="500"
+        )
     for given in world.state.grants:
         yield c.Revoke(grant=given, by=choose((ANN, BOB)), eligible=EVERYBODY)
     for run in world.state.runs.values():
@@ -343,6 +349,9 @@ def near_misses(world: World, command: c.Command) -> Iterator[NearMiss]:
             yield NearMiss("an agent's credential", replace(command, by=BOT))
             yield NearMiss("another session's request", replace(command, request="rq_other"))
             yield NearMiss("another digest", replace(command, digest="0" * 64))
+        case c.RecordDelivery():
+            yield NearMiss("another session's request", replace(command, request="rq_other"))
+            yield NearMiss("no channel", replace(command, channel=""))
         case c.Revoke():
             yield NearMiss("a stranger", replace(command, by=SOMEBODY_ELSE))
             yield NearMiss("an agent's credential", replace(command, by=BOT))

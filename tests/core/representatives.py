@@ -251,6 +251,18 @@ def _final() -> Subject:
     return _of(world)
 
 
+def _delivery(request: str, *, delivered: bool) -> c.Command:
+    return c.RecordDelivery(request=request, channel="mail", delivered=delivered, cause="500")
+
+
+def _told(*, delivered: bool) -> Subject:
+    return _then(asking(), lambda world: _delivery(world.asked().id, delivered=delivered))
+
+
+def _expired(world: World) -> Subject:
+    return _then(_past(world).world, lambda _: c.Expire(run="r1"))
+
+
 REQUESTS: Mapping[str, Callable[[], Subject]] = {
     "Open": lambda: _of(asking()),
     "Open, at its deadline": lambda: _past(asking()),
@@ -261,7 +273,10 @@ REQUESTS: Mapping[str, Callable[[], Subject]] = {
     "Rejected": lambda: _then(asking(), _reject),
     "Superseded": lambda: _then(asking(), _edit),
     "Voided": _voided,
-    "Expired": lambda: _then(_past(asking()).world, lambda world: c.Expire(run="r1")),
+    "Expired": lambda: _expired(asking()),
+    "Expired, and nobody could be told": lambda: _expired(_told(delivered=False).world),
+    "Open, told of on a channel": lambda: _told(delivered=True),
+    "Open, and a channel has failed": lambda: _told(delivered=False),
     "Cancelled": lambda: _then(asking(), _cancel),
     "Open question": lambda: _of(_asking(question())),
     "Answered": lambda: _then(_asking(question()), _answer),
@@ -343,6 +358,8 @@ def _of_people(subject: Subject) -> Mapping[str, c.Command]:
         "Answer": answer(request),
         "Settle": settle(request, False),
         "Expire": c.Expire(run="r1"),
+        "RecordDelivery": _delivery(request, delivered=True),
+        "RecordDelivery, in vain": _delivery(request, delivered=False),
         "EndSession": c.EndSession(by=ANN),
     }
 

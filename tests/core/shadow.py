@@ -74,6 +74,7 @@ class Scenario:
     cancels: bool = False
     outcomes: tuple[c.Succeeded | c.Failed | c.Unknown, ...] = (DONE, LOST)
     on_failure: OnFailure = "continue"
+    channel: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,9 @@ class Shadow:
     loose: frozenset[tuple[int, Occurrence, int]] = frozenset()
     #: The texts that are withheld until what earlier calls did is taken back.
     withheld: frozenset[tuple[Occurrence, str]] = frozenset()
+    #: The requests of which the channel has told somebody, and those of which it once could not.
+    reached: frozenset[str] = frozenset()
+    unreached: frozenset[str] = frozenset()
 
     def may_have_acted(self, at: Occurrence) -> bool:
         """Say whether an attempt at a call may have acted."""
@@ -166,7 +170,11 @@ def key(node: Node) -> object:
             sorted(
                 (names[r.id], repr(r.state) if r.pending else type(r.state).__name__, r.lapsed)
                 + (
-                    (r.deadline_at <= state.now, deadlines.index(r.deadline_at))
+                    (
+                        r.deadline_at <= state.now,
+                        deadlines.index(r.deadline_at),
+                        tuple((x.delivered, x.cause_ref is None) for x in r.deliveries),
+                    )
                     if r.pending
                     else ()
                 )
@@ -191,6 +199,8 @@ def key(node: Node) -> object:
         shadow.cancelled,
         (shadow.foreign, frozenset(names[request] for request in shadow.outdated)),
         (shadow.undoing, shadow.loose),
+        frozenset(names[request] for request in shadow.reached),
+        frozenset(names[request] for request in shadow.unreached),
     )
 
 
@@ -269,6 +279,11 @@ def noticed(
                 assert at not in asks, "a person is asked twice about one action"
             asks[at] = asks.get(at, 0) + 1
             return replace(shadow, asks=frozenset(asks.items()))
+        case e.RequestExpired(request=request, unreachable=channels):
+            asked = request in shadow.reached or any(of == request for of, _ in shadow.votes)
+            in_vain = request in shadow.unreached and not asked
+            assert bool(channels) == in_vain, "who was reached is misjudged"
+            return shadow
         case e.UnwindingBegun(at=at, told=told):
             return replace(shadow, withheld=shadow.withheld | {(at, told.body or "")})
         case e.CallUndoing(at=at) if not before.calls[at].open:

@@ -13,7 +13,7 @@ from placet.core import deciding_outcomes as outcomes
 from placet.core import deciding_requests as requests
 from placet.core import deciding_runs as runs
 from placet.core import events as e
-from placet.core.state import Lost, Open, Session, UndoDue
+from placet.core.state import Lost, Open, Request, Session, UndoDue
 from placet.core.unfolding import Unfolding
 from placet.core.values import Ask, Needs, Recovery, Undoing
 from placet.core.work import due_requests, held_by
@@ -61,6 +61,12 @@ SMALL = {
         drivers=1,
         people=(ANN,),
         outcomes=(DONE, RAISED, NOT_DONE, LOST),
+    ),
+    "a channel that tells, or fails, or both": Scenario(
+        calls=(GATED,), channel=True, people=(ANN,), drivers=1, edits=1, cancels=True, crashes=0
+    ),
+    "a channel, and votes that are taken back": Scenario(
+        calls=({"ruling": ASK_TWO},), channel=True, withdrawals=True, drivers=1, crashes=0
     ),
     "a question beside a gated call": Scenario(
         calls=(QUESTION, GATED), people=(ANN,), leases_lost=0
@@ -384,6 +390,12 @@ MUTANTS: dict[str, tuple[str, Mutant]] = {
     "anybody may answer": (
         "a question beside a gated call",
         lambda patch: patch.setattr(requests, "check_authority", _anybody),
+    ),
+    "a delivery beside a failure does not count": (
+        "a channel that tells, or fails, or both",
+        lambda patch: patch.setattr(
+            Request, "unreached", property(lambda self: tuple(x.channel for x in self.deliveries))
+        ),
     ),
     "nobody is enough": (
         "nobody to ask",

@@ -56,6 +56,7 @@ CLOSED = (
     "Superseded",
     "Voided",
     "Expired",
+    "Expired, and nobody could be told",
     "Cancelled",
     "Answered",
     "Lapsed settlement",

@@ -98,6 +98,19 @@ def test_a_deadline_passes_as_a_denial_by_nobody(court: Court) -> None:
 
 
 @pytest.mark.promise("H4", "G9")
+def test_a_request_that_nobody_could_be_told_of_passes_as_a_denial_by_nobody(court: Court) -> None:
+    request = court.ask()
+    court.session.do(
+        c.RecordDelivery(request=request, channel="mail", delivered=False, cause="HTTP 500")
+    )
+    court.clock.move(hours=2)
+    court.session.do(c.Expire(run="run_1"))
+    assert kinds(court.trace()) == ["propose", "request", "deny", "block"]
+    assert court.trace()[3]["reason"] == "unreachable"
+    assert court.judged() == PASSES
+
+
+@pytest.mark.promise("H4", "G9")
 def test_what_was_approved_and_not_begun_in_time_passes_as_denied_after_all(court: Court) -> None:
     court.session.approve(court.ask())
     court.clock.move(hours=2)

@@ -8,7 +8,7 @@ told of to whoever watches, with all that it brought about.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from placet.core.changing import changed
@@ -82,12 +82,24 @@ class Commit:
     after: Session
 
 
+@dataclass(slots=True)
+class Outgoing:
+    """A notice that has not left; `due_at` in microseconds."""
+
+    tenant: str
+    session: str
+    notice: Notice
+    addressed: bool = False
+    attempts: int = 0
+    due_at: int = 0
+
+
 class Disk:
     """All that is durable. `watch` is called with every commit that changed something."""
 
     def __init__(self) -> None:
         self.books: dict[tuple[str, str], Book] = {}
-        self.outbox: dict[int, tuple[str, str, Notice]] = {}
+        self.outbox: dict[int, Outgoing] = {}
         self.runs: dict[tuple[str, str], Book] = {}
         self.requests: dict[tuple[str, str], Book] = {}
         self.stamp = 0
@@ -150,7 +162,32 @@ class Disk:
 
     def unsent(self, tenant: str) -> list[int]:
         """Give a tenant's notices, the oldest first."""
-        return [number for number, (of, _, _) in self.outbox.items() if of == tenant]
+        return [n for n, it in self.outbox.items() if it.tenant == tenant and not it.addressed]
+
+    def address(self, number: int, channels: Iterable[str]) -> None:
+        """Put a notice for each channel in the place of one that is not addressed yet."""
+        if (found := self.outbox.get(number)) is None or found.addressed:
+            return
+        for channel in dict.fromkeys(channels):
+            self._notices += 1
+            notice = replace(found.notice, channel=channel)
+            self.outbox[self._notices] = Outgoing(
+                found.tenant, found.session, notice, addressed=True
+            )
+        del self.outbox[number]
+
+    def take(self, tenant: str, channel: str, *, now: int, until: int, limit: int) -> list[int]:
+        """Give the numbers of what is due on a channel: of each request the first alone."""
+        first: dict[str, int] = {}
+        for number, it in self.outbox.items():
+            if it.addressed and (it.tenant, it.notice.channel) == (tenant, channel):
+                first.setdefault(it.notice.request, number)
+        due = [number for number in first.values() if self.outbox[number].due_at <= now]
+        taken = sorted(due, key=lambda number: (self.outbox[number].due_at, number))[:limit]
+        for number in taken:
+            self.outbox[number].due_at = until
+            self.outbox[number].attempts += 1
+        return taken
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -187,7 +224,7 @@ class Disk:
             book.names.setdefault((named.run, named.kind, named.name), named.step)
         for notice in notices(events):
             self._notices += 1
-            self.outbox[self._notices] = (tenant, session, notice)
+            self.outbox[self._notices] = Outgoing(tenant, session, notice)
         wakes = self._write_parts(book, before, after, stamp)
         book.base = Base(state=base_of(after), head="", wakes=wakes)
         self.changes += 1

@@ -405,6 +405,8 @@ _RULES: dict[type, Callable[[Promises, Hearing, Any], None]] = {
     e.RequestOpened: Promises._opened,
     e.VoteCast: _wrap(people.voted),
     e.RequestEscalated: _wrap(people.escalated),
+    e.NoticeDelivered: _wrap(people.delivered),
+    e.NoticeUndelivered: _wrap(people.undelivered),
     e.GrantGiven: _wrap(people.granted),
     e.GrantRevoked: _wrap(people.revoked),
     e.VoteWithdrawn: _wrap(people.withdrawn),

@@ -108,6 +108,8 @@ class Request:
     hold: str = "session"
     escalation: tuple[Escalation, ...] = ()
     escalated: int = 0
+    reached: set[str] = field(default_factory=set)
+    failing: set[str] = field(default_factory=set)
     votes: list[str] = field(default_factory=list)
     closed: str = ""
     lapsed: bool = False

@@ -320,7 +320,7 @@ def ended(heard: Hearing, event: e.CallEnded, promises: Promises) -> None:
     if event.code == "succeeded" and call.kind == "effect":
         run.stands.append(call)
     call.code, call.ended_by, call.undoing, call.withheld = event.code, event.by, "", False
-    if event.code in ("rejected", "expired"):
+    if event.code in ("rejected", "expired", "unreachable"):
         record.noes.add((record.top(event.at.run), event.call_key))
     elif event.code in ("no_approver", "policy_denied"):
         record.noes.add((event.at.run, event.call_key))

@@ -87,6 +87,20 @@ def escalated(heard: Hearing, event: e.RequestEscalated) -> None:
     request.escalated = event.step
 
 
+def delivered(heard: Hearing, event: e.NoticeDelivered) -> None:
+    request, channel = heard.request(event.request), event.channel
+    news = channel not in request.reached or channel in request.failing
+    heard.hold("H3", news, "a delivery is put on record twice")
+    request.reached.add(channel)
+    request.failing.discard(channel)
+
+
+def undelivered(heard: Hearing, event: e.NoticeUndelivered) -> None:
+    request = heard.request(event.request)
+    heard.hold("H3", event.channel not in request.failing, "a retry is put on record")
+    request.failing.add(event.channel)
+
+
 def granted(heard: Hearing, event: e.GrantGiven) -> None:
     """Hold a standing grant: it comes with an approval, by who gave that, and ends (G12)."""
     request, hold = heard.request(event.request), heard.hold
@@ -172,6 +186,8 @@ def expired(heard: Hearing, event: e.RequestExpired) -> None:
     heard.hold("G9", not request.closed, "a closed request expires")
     heard.hold("G9", heard.now >= request.deadline, "a request expires before its deadline")
     heard.hold("D4", request.kind != "settlement", "a settlement expires")
+    in_vain = request.failing if not request.reached and not request.votes else set()
+    heard.hold("H3", set(event.unreachable) == in_vain, "who was reached is misjudged at the end")
     request.closed = "expired"
 
 

@@ -140,6 +140,26 @@ class SimulatedStore:
             self._wire.write(pending)
         return pending
 
+    def address(self, notice: int, channels: Sequence[str]) -> None:
+        self._read()
+        with self._guard:
+            self._disk.address(notice, channels)
+
+    def take(
+        self, tenant: str, channel: str, *, lasts: timedelta, limit: int = 100
+    ) -> Sequence[NoticeRow]:
+        self._read()
+        with self._guard:
+            until = self._now() + lasts // timedelta(microseconds=1)
+            taken = self._disk.take(tenant, channel, now=self._now(), until=until, limit=limit)
+            return [self._notice_row(number) for number in taken]
+
+    def postpone(self, notice: int, *, lasts: timedelta) -> None:
+        self._read()
+        with self._guard:
+            if (found := self._disk.outbox.get(notice)) is not None and found.addressed:
+                found.due_at = self._now() + lasts // timedelta(microseconds=1)
+
     def sent(self, notices: Sequence[int]) -> None:
         self._read()
         with self._guard:
@@ -277,19 +297,19 @@ class SimulatedStore:
 
     def outbox(self, tenant: str, *, limit: int = 100) -> Sequence[NoticeRow]:
         self._read()
-        rows = []
-        for number in self._disk.unsent(tenant)[:limit]:
-            of, session, notice = self._disk.outbox[number]
-            rows.append(
-                NoticeRow(
-                    id=number,
-                    tenant=of,
-                    session=session,
-                    request=notice.request,
-                    kind=notice.kind,
-                )
-            )
-        return rows
+        return [self._notice_row(number) for number in self._disk.unsent(tenant)[:limit]]
+
+    def _notice_row(self, number: int) -> NoticeRow:
+        found = self._disk.outbox[number]
+        return NoticeRow(
+            id=number,
+            tenant=found.tenant,
+            session=found.session,
+            request=found.notice.request,
+            kind=found.notice.kind,
+            channel=found.notice.channel,
+            attempts=found.attempts,
+        )
 
     def heads(self) -> Sequence[Head]:
         self._read()

@@ -10,6 +10,7 @@ import pytest
 from tests.simulation.disk import Disk
 from tests.simulation.store import SimulatedStore
 from tests.stores.contract import StoreContract
+from tests.stores.contract_outbox import OutboxContract
 from tests.stores.contract_runs import RunsContract
 from tests.stores.walk import WalkContract
 
@@ -29,7 +30,7 @@ def place() -> MemoryPlace:
     return MemoryPlace()
 
 
-class TestSimulatedStore(StoreContract, RunsContract, WalkContract):
+class TestSimulatedStore(StoreContract, RunsContract, OutboxContract, WalkContract):
     """The shared contract, held by the store of the simulation."""
 
     @pytest.fixture

@@ -23,6 +23,7 @@ from placet.stores.store import Standing
 from tests.marks import ROOT
 from tests.stores.build import ANN, Session
 from tests.stores.contract import StoreContract
+from tests.stores.contract_outbox import OutboxContract
 from tests.stores.contract_runs import RunsContract
 from tests.stores.places import SqlitePlace
 from tests.stores.sealed import KEY, LONG_SECRET, OTHER_KEY, SECRET, SealedPlace, code, lived
@@ -54,7 +55,7 @@ def forge(place: SqlitePlace, *, with_head: bool = True) -> None:
             connection.execute("UPDATE sessions SET head = ?", (bytes.fromhex(previous),))
 
 
-class TestSealed(StoreContract, RunsContract, WalkContract):
+class TestSealed(StoreContract, RunsContract, OutboxContract, WalkContract):
     """The shared contract, held by a store under a key."""
 
     @pytest.fixture

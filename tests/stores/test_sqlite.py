@@ -24,6 +24,7 @@ from placet.stores.sqlite import SqliteStore
 from tests.marks import ROOT
 from tests.stores.build import ANN, HOLDER, OTHER, PEOPLE, Clock, Session, start
 from tests.stores.contract import StoreContract, code_of, unchained
+from tests.stores.contract_outbox import OutboxContract
 from tests.stores.contract_runs import RunsContract
 from tests.stores.places import SqlitePlace
 from tests.stores.walk import WalkContract
@@ -39,7 +40,7 @@ def place(tmp_path: Path) -> Iterator[SqlitePlace]:
     made.close()
 
 
-class TestSqlite(StoreContract, RunsContract, WalkContract):
+class TestSqlite(StoreContract, RunsContract, OutboxContract, WalkContract):
     """The shared contract, held by SQLite."""
 
     @pytest.fixture

@@ -201,6 +201,9 @@ async def _ending(people: People, row: RequestRow, state: Session, request: Requ
         case Voided(changed=changed, successor=successor):
             anew = f"asked anew as {successor}" if successor else "not asked anew"
             return f"changed meanwhile: {', '.join(changed)}; {anew}"
+        case Expired(unreachable=channels) if channels:
+            tried = ", ".join(map(visible, channels))
+            return f"nobody could be told of it by the deadline ({tried}); it did not run"
         case Expired(votes=votes):
             late = f"approved by {', '.join(votes)}, and not begun" if votes else "nobody decided"
             return f"{late} by the deadline; it did not run"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -25,6 +25,7 @@ from placet.core.state import (
     Approved,
     Call,
     Cancelled,
+    Delivery,
     Expired,
     Open,
     Rejected,
@@ -46,6 +47,7 @@ RequestStatus = Literal[
     "superseded",
     "voided",
     "expired",
+    "unreachable",
     "cancelled",
     "settled",
     "answered",
@@ -83,12 +85,22 @@ class Earlier:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Whether a channel has told people of the request, and why its latest notice did not leave."""
+
+    channel: str
+    delivered: bool
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
     """The texts of a card, as they are stored: what stands elsewhere by reference.
 
     `display` is what the tool declared, `grounds` why it is asked, `claim` the model's own words,
-    `changes` what an edit or a void changed, `replaced` the request whose place this one takes, and
-    `former` the arguments of the versions before: their secrets are not told, either.
+    `changes` what an edit or a void changed, `replaced` the request whose place this one takes,
+    `former` the arguments of the versions before: their secrets are not told, either. `causes` says
+    by channel why a notice could not be delivered.
     """
 
     display: Mapping[str, JsonValue]
@@ -99,6 +111,7 @@ class Story:
     former: Sequence[Mapping[str, JsonValue] | str] = ()
     attempts: Sequence[Attempt] = ()
     earlier: Earlier | None = None
+    causes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +186,7 @@ class Card:
     quorum: int
     votes: tuple[str, ...]
     escalation: tuple[Asking, ...]
+    channels: tuple[Told, ...]
     opened_at: datetime
     deadline_at: datetime
     then: str
@@ -239,6 +253,7 @@ def card_of(
         quorum=request.needs.quorum,
         votes=tuple(map(show.name, _votes(request))),
         escalation=tuple(show.escalation(request, each) for each in request.escalation),
+        channels=tuple(show.delivery(each, story.causes) for each in request.deliveries),
         opened_at=request.opened_at,
         deadline_at=request.deadline_at,
         then=said(language, f"then.{request.kind}") if isinstance(request.state, Open) else "",
@@ -260,8 +275,8 @@ def status_of(request: Request) -> RequestStatus:
             return "superseded"
         case Voided():
             return "voided"
-        case Expired():
-            return "expired"
+        case Expired(unreachable=channels):
+            return "unreachable" if channels else "expired"
         case Cancelled():
             return "cancelled"
         case Settled():
@@ -331,6 +346,12 @@ class _Showing:
         """Show who else is asked, and from when on."""
         people = tuple(map(self.name, step.approvers))
         return Asking(at=request.since + step.after, approvers=people)
+
+    def delivery(self, delivery: Delivery, causes: Mapping[str, str]) -> Told:
+        """Show what became of the notices on a channel."""
+        cause = self.told(causes.get(delivery.channel, ""))
+        channel = self.name(delivery.channel)
+        return Told(channel=channel, delivered=delivery.delivered, cause=cause)
 
     def change(self, change: Mapping[str, JsonValue]) -> Change:
         """Show a change of an edit; one without a name replaced what could not be read."""

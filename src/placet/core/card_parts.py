@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NoReturn
 
-from placet.core.card import Attempt, Card, Change, Field
+from placet.core.card import Attempt, Card, Change, Field, Told
 from placet.core.card_words import WORDS, Language, counted, said
 from placet.core.display import fold, length_of, stretches
 from placet.core.values import RequestKind
@@ -191,6 +191,7 @@ class _Laying:
             "approvers": self._approvers(),
             "votes": self._votes(),
             "escalation": self._escalation(),
+            "channels": list(map(self._channel, self._card.channels)),
             "deadline": self._deadline(),
             "answers": self._answers(),
             "key": _texts(self._card.key),
@@ -331,6 +332,12 @@ class _Laying:
             else self._say("escalation.reminds", at=_instant(each.at))
             for each in self._card.escalation
         ]
+
+    def _channel(self, told: Told) -> Row:
+        if not told.cause:
+            return self._say("channel.delivered", channel=_name(told.channel))
+        key = "channel.failing" if told.delivered else "channel.silent"
+        return self._under(key, "cause", told.cause, channel=_name(told.channel))
 
     def _deadline(self) -> list[Row]:
         deadline = _instant(self._card.deadline_at)

@@ -407,6 +407,20 @@ class Expire:
         return Names(runs=(self.run,))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordDelivery:
+    """Say whether a channel could tell people of a request; `cause` says why it could not."""
+
+    request: str
+    channel: str
+    delivered: bool
+    cause: str = ""
+
+    def names(self) -> Names:
+        """Name the request."""
+        return Names(requests=(self.request,))
+
+
 Command = (
     StartRun
     | TakeLease
@@ -433,4 +447,5 @@ Command = (
     | Settle
     | Answer
     | Expire
+    | RecordDelivery
 )

@@ -1,7 +1,8 @@
 """decide(state, command) -> the events that the command brings about, or a typed refusal.
 
 The rules stand in one module for each thing that is decided about: `deciding_runs`,
-`deciding_steps`, `deciding_requests`, `deciding_effects`, `deciding_outcomes` and `deciding_sagas`.
+`deciding_steps`, `deciding_requests`, `deciding_deliveries`, `deciding_effects`,
+`deciding_outcomes` and `deciding_sagas`.
 A refusal is raised and changes nothing; an empty answer says that what was asked is so already.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from placet.core import commands as c
+from placet.core import deciding_deliveries as deliveries
 from placet.core import deciding_effects as effects
 from placet.core import deciding_outcomes as outcomes
 from placet.core import deciding_requests as requests
@@ -100,6 +102,8 @@ def _dispatch(so_far: Unfolding, command: c.Command) -> None:
             requests.answer(so_far, command)
         case c.Expire():
             requests.expire(so_far, command)
+        case c.RecordDelivery():
+            deliveries.record(so_far, command)
         case _:
             assert_never(command)
 

@@ -361,8 +361,13 @@ def expire(so_far: Unfolding, command: c.Expire) -> None:
             cause = "an outcome is unknown."
             so_far.stop_run(request.at.run, "outcome_unknown", code="interrupted", cause=cause)
             continue
-        so_far.add(e.RequestExpired(request=request.id))
-        so_far.end_call(request.at, "expired", so_far.text(wording.expired(request)))
+        channels = request.unreached
+        so_far.add(e.RequestExpired(request=request.id, unreachable=channels))
+        if channels:
+            told = wording.unreachable(request.deadline_at, channels)
+            so_far.end_call(request.at, "unreachable", so_far.text(told))
+        else:
+            so_far.end_call(request.at, "expired", so_far.text(wording.expired(request)))
         so_far.finish_if_idle(request.at.run)
 
 

@@ -12,6 +12,8 @@ from datetime import datetime
 
 from placet.core.request_events import GrantGiven as GrantGiven
 from placet.core.request_events import GrantRevoked as GrantRevoked
+from placet.core.request_events import NoticeDelivered as NoticeDelivered
+from placet.core.request_events import NoticeUndelivered as NoticeUndelivered
 from placet.core.request_events import QuestionAnswered as QuestionAnswered
 from placet.core.request_events import RequestCancelled as RequestCancelled
 from placet.core.request_events import RequestEdited as RequestEdited
@@ -324,6 +326,8 @@ Event = (
     | CallProposed
     | RequestOpened
     | RequestEscalated
+    | NoticeDelivered
+    | NoticeUndelivered
     | VoteCast
     | GrantGiven
     | GrantRevoked

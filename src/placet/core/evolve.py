@@ -18,6 +18,7 @@ from placet.core.state import (
     Approved,
     Asking,
     Cancelled,
+    Delivery,
     Expired,
     Grant,
     Lost,
@@ -232,6 +233,26 @@ def _request_escalated(state: Session, event: e.RequestEscalated) -> Session:
     return put_request(state, event.request, standing, escalated=event.step)
 
 
+def _notice_delivered(state: Session, event: e.NoticeDelivered) -> Session:
+    return _with_delivery(state, event.request, event.channel, cause_ref=None)
+
+
+def _notice_undelivered(state: Session, event: e.NoticeUndelivered) -> Session:
+    return _with_delivery(state, event.request, event.channel, cause_ref=event.cause.ref)
+
+
+def _with_delivery(
+    state: Session, request_id: str, channel: str, *, cause_ref: str | None
+) -> Session:
+    """Note what became of the latest notice on a channel; that one was delivered stays so."""
+    request = state.requests[request_id]
+    known = request.delivery(channel)
+    delivered = cause_ref is None or (known is not None and known.delivered)
+    now = Delivery(channel=channel, delivered=delivered, cause_ref=cause_ref)
+    others = tuple(each for each in request.deliveries if each.channel != channel)
+    return put_request(state, request_id, request.state, deliveries=(*others, now))
+
+
 def _request_rejected(state: Session, event: e.RequestRejected) -> Session:
     return put_request(state, event.request, Rejected(by=event.by, reason_ref=event.reason.ref))
 
@@ -259,7 +280,8 @@ def _request_voided(state: Session, event: e.RequestVoided) -> Session:
 
 
 def _request_expired(state: Session, event: e.RequestExpired) -> Session:
-    return put_request(state, event.request, Expired(votes=_votes(state, event.request)))
+    expired = Expired(votes=_votes(state, event.request), unreachable=event.unreachable)
+    return put_request(state, event.request, expired)
 
 
 def _request_cancelled(state: Session, event: e.RequestCancelled) -> Session:
@@ -291,6 +313,8 @@ _HANDLERS: dict[type, Callable[[Session, Any], Session]] = {
     e.CallProposed: calls.call_proposed,
     e.RequestOpened: _request_opened,
     e.RequestEscalated: _request_escalated,
+    e.NoticeDelivered: _notice_delivered,
+    e.NoticeUndelivered: _notice_undelivered,
     e.VoteCast: _vote_cast,
     e.VoteWithdrawn: _vote_withdrawn,
     e.GrantGiven: _grant_given,

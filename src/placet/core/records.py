@@ -15,7 +15,7 @@ from placet.core import events as e
 from placet.core.values import Payload
 
 EntryKind = Literal["message", "turn", "result", "summary"]
-NoticeKind = Literal["opened", "closed"]
+NoticeKind = Literal["opened", "escalated", "closed"]
 NameKind = Literal["reference", "place"]
 
 
@@ -48,10 +48,14 @@ class EntryRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something that people are to be told, through the outbox, at least once (H3)."""
+    """Something that people are to be told, through the outbox, at least once (H3).
+
+    It goes to `channel`, or to every one where none is named.
+    """
 
     request: str
     kind: NoticeKind
+    channel: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +114,10 @@ def notices(events: Iterable[e.Event]) -> tuple[Notice, ...]:
                 e.RequestOpened(request=request)
                 | e.VoteWithdrawn(request=request, reopened=True)
                 | e.VotesDropped(request=request, reopened=True)
-                | e.RequestEscalated(request=request)
             ):
                 found.append(Notice(request=request, kind="opened"))
+            case e.RequestEscalated(request=request, channel=channel):
+                found.append(Notice(request=request, kind="escalated", channel=channel))
             case (
                 e.RequestRejected(request=request)
                 | e.RequestEdited(request=request)

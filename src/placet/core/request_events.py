@@ -48,6 +48,23 @@ class RequestEscalated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeDelivered:
+    """A channel told people of the request: for the first time, or again after it could not."""
+
+    request: str
+    channel: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeUndelivered:
+    """A channel could not tell people of the request; it is tried again, which is not on record."""
+
+    request: str
+    channel: str
+    cause: Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VoteCast:
     """A person approved. `met` says that the quorum is now met and the request approved."""
 
@@ -148,9 +165,13 @@ class RequestVoided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestExpired:
-    """The deadline passed: no decider, and for ever no (G9)."""
+    """The deadline passed: no decider, and for ever no (G9).
+
+    `unreachable` names the channels that were tried, where none of them could tell anybody of it.
+    """
 
     request: str
+    unreachable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,9 +55,13 @@ class Voided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """Nobody decided before the deadline, or nothing began before it."""
+    """Nobody decided before the deadline, or nothing began before it.
+
+    `unreachable` names the channels that were tried, where none of them could tell anybody of it.
+    """
 
     votes: tuple[str, ...]
+    unreachable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +103,19 @@ RequestState = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What became of a request's notices on one channel (H3).
+
+    `delivered` says that one of them has left; `cause_ref` why the latest could not, where it
+    could not.
+    """
+
+    channel: str
+    delivered: bool
+    cause_ref: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """The durable question about one action, which its id stands for, for ever (G3).
 
@@ -131,6 +148,7 @@ class Request:
     hold: Hold = "session"
     granted: str = ""
     asked_since: datetime | None = None
+    deliveries: tuple[Delivery, ...] = ()
     state: RequestState
 
     @property
@@ -149,6 +167,18 @@ class Request:
         left = self.escalation[self.escalated :]
         open_ = isinstance(self.state, Open) and not self.lapsed
         return self.since + left[0].after if left and open_ else None
+
+    @property
+    def unreached(self) -> tuple[str, ...]:
+        """Name the channels that failed, where none has told anybody and nobody has voted."""
+        waits = isinstance(self.state, Open) and not self.state.votes
+        if not waits or any(each.delivered for each in self.deliveries):
+            return ()
+        return tuple(each.channel for each in self.deliveries)
+
+    def delivery(self, channel: str) -> Delivery | None:
+        """Give what became of its notices on a channel; None: nothing is on record yet."""
+        return next((each for each in self.deliveries if each.channel == channel), None)
 
     def needs_at(self, now: datetime) -> Needs:
         """Give whom it needs at an instant: escalation reaches more, on record or not (G9)."""

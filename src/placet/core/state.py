@@ -30,6 +30,7 @@ from placet.core.call_states import UnwoundEffect as UnwoundEffect
 from placet.core.request_states import Answered as Answered
 from placet.core.request_states import Approved as Approved
 from placet.core.request_states import Cancelled as Cancelled
+from placet.core.request_states import Delivery as Delivery
 from placet.core.request_states import Expired as Expired
 from placet.core.request_states import Open as Open
 from placet.core.request_states import Rejected as Rejected

@@ -90,11 +90,11 @@ StopReason = Literal[
 
 #: A "no" of these codes is remembered by call key until its run ends (G6).
 REMEMBERED_NOES: frozenset[CallCode] = frozenset(
-    {"rejected", "expired", "no_approver", "policy_denied"}
+    {"rejected", "expired", "unreachable", "no_approver", "policy_denied"}
 )
 
 #: What of it people said, or did not say in time: that holds for all runs under the top one.
-PEOPLES_NOES: frozenset[CallCode] = frozenset({"rejected", "expired"})
+PEOPLES_NOES: frozenset[CallCode] = frozenset({"rejected", "expired", "unreachable"})
 
 #: A call that ends so is counted by call key: a model that only repeats it gets nowhere.
 FAILURES: frozenset[CallCode] = frozenset(

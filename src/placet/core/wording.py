@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from placet.core.canonical import JsonValue
 from placet.core.state import Request
@@ -13,6 +14,9 @@ from placet.core.values import RequestKind, Unwound
 
 #: What older entry points record where a person gave no reason (G6).
 NO_REASON = "no reason given"
+
+#: What is recorded where nothing says why a notice could not be delivered.
+NO_CAUSE = "no cause given"
 
 
 _VERBS: Mapping[RequestKind, str] = {
@@ -40,6 +44,15 @@ def expired(request: Request) -> str:
     return (
         f"Expired: no decision was in force by {request.deadline_at:%Y-%m-%d %H:%M:%S} UTC."
         f" Asked: {asked}.\nThe call did not run."
+    )
+
+
+def unreachable(deadline_at: datetime, tried: Iterable[str]) -> str:
+    """No channel could tell anybody by the deadline."""
+    return (
+        f"Unreachable: no notification could be delivered by {deadline_at:%Y-%m-%d %H:%M:%S} UTC"
+        f" (tried: {', '.join(tried)})."
+        "\nNobody could be asked, and the call did not run."
     )
 
 

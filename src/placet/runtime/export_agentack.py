@@ -157,8 +157,8 @@ class _Trace:
                 yield from self._closed(request, f"edited by {by}")
             case e.RequestVoided(request=request, changed=changed):
                 yield from self._closed(request, f"changed: {', '.join(changed)}")
-            case e.RequestExpired(request=request):
-                yield from self._closed(request, "expired")
+            case e.RequestExpired(request=request, unreachable=channels):
+                yield from self._closed(request, "unreachable" if channels else "expired")
             case e.RequestCancelled(request=request):
                 yield from self._closed(request, "cancelled")
             case e.RequestSuperseded(request=request):

@@ -22,6 +22,7 @@ from placet.runtime.effects import described
 from placet.runtime.engine import Engine
 from placet.runtime.hosted_runs import LEFT_TO_CALLER
 from placet.runtime.processes import is_gone
+from placet.runtime.relaying import Relay
 from placet.stores.store import RunRow
 
 #: How long the worker sleeps between looks while nothing in the store changes.
@@ -39,7 +40,9 @@ DUE_AT_ONCE = 100
 #: How many runs a worker carries on at once.
 AT_ONCE = 8
 
-Happening = Literal["resumed", "in_progress", "no_agent", "trouble", "notice"]
+Happening = Literal[
+    "resumed", "in_progress", "no_agent", "trouble", "notice", "delivered", "undelivered"
+]
 #: Told of what the worker does: the happening, the run or request, and a sentence.
 Report = Callable[[Happening, str, str], None]
 
@@ -47,10 +50,12 @@ Report = Callable[[Happening, str, str], None]
 class Worker:
     """Carries on what is due, of the agents that this process has.
 
-    Where it has `anchors`, it adds to them while it works, and at its end.
+    Where it has `anchors`, it adds to them while it works, and at its end. A `relay` tells people
+    through channels; a worker without one reports that there is something to tell, and no more.
     """
 
     anchors: Anchors | None = None
+    relay: Relay | None = None
 
     def __init__(
         self,
@@ -75,6 +80,8 @@ class Worker:
         while True:
             due = [row for row in await self._due() if (row.run.id, row.wake_at) not in tried]
             await self._deliver()
+            if self.relay is not None:
+                await self.relay.once()
             if not due:
                 await self._anchor()
                 return carried
@@ -89,6 +96,7 @@ class Worker:
         stop = stop or asyncio.Event()
         seen: int | None = None
         under_way: dict[str, asyncio.Task[bool]] = {}
+        relaying = None if self.relay is None else asyncio.create_task(self.relay.forever(stop))
         while not stop.is_set():
             try:
                 seen = await self._look(seen, under_way)
@@ -98,9 +106,13 @@ class Worker:
                 pause = LEAVE_ALONE
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), pause.total_seconds())
+            if relaying is not None and relaying.done() and not stop.is_set():
+                relaying.result()
             for run in [run for run, task in under_way.items() if task.done()]:
                 under_way.pop(run).result()
         await asyncio.gather(*under_way.values())
+        if relaying is not None:
+            await relaying
         await self._anchor()
 
     async def _look(self, seen: int | None, under_way: dict[str, asyncio.Task[bool]]) -> int:
@@ -193,7 +205,10 @@ class Worker:
                 self._report("trouble", "", str(trouble))
 
     async def _deliver(self) -> None:
-        """Tell, at least once, of requests that opened and closed (H3)."""
+        """Report, at least once, that requests opened and closed; or let channels tell it (H3)."""
+        if self.relay is not None:
+            await self.relay.address()
+            return
         store, tenant = self._engine.store, self._engine.tenant
         while notices := await self._engine.read(store.outbox, tenant):
             for notice in notices:

@@ -99,11 +99,50 @@ class SqliteStore:
         """Carry out a command. The future raises what `decide` raised, or StoreTrouble."""
         return self._writer.execute(tenant, session, command, command_id)
 
+    def address(self, notice: int, channels: Sequence[str]) -> None:
+        """Put one notice for each of these channels in the place of one of the outbox (H3)."""
+        rows = [(channel, notice) for channel in dict.fromkeys(channels)]
+
+        def work(writing: sqlite3.Connection) -> None:
+            writing.executemany(SQL["address_notice"], rows)
+            writing.execute(SQL["delete_addressed"], (notice,))
+
+        self._writer.do(work).result()
+
+    def take(
+        self, tenant: str, channel: str, *, lasts: timedelta, limit: int = 100
+    ) -> Sequence[NoticeRow]:
+        """Give notices that are due on a channel, and nobody else for the time that is given."""
+        if not self._rows("due_notices", tenant, channel, self._later(), 1):
+            return []  # Looking is no writing, and nobody who only looks waits for a writer.
+        taken: list[NoticeRow] = []
+
+        def work(writing: sqlite3.Connection) -> None:
+            due = (tenant, channel, self._later(), limit)
+            found = writing.execute(SQL["due_notices"], due).fetchall()
+            until = self._later(lasts)
+            writing.executemany(SQL["take_notice"], [(until, row[0]) for row in found])
+            taken.extend(_notice_row((*row[:-1], row[-1] + 1)) for row in found)
+
+        self._writer.do(work).result()
+        return taken
+
+    def postpone(self, notice: int, *, lasts: timedelta) -> None:
+        """Let a notice that was taken be due again after a time, and not before."""
+
+        def work(writing: sqlite3.Connection) -> None:
+            writing.execute(SQL["postpone_notice"], (self._later(lasts), notice))
+
+        self._writer.do(work).result()
+
     def sent(self, notices: Sequence[int]) -> None:
         """Take notices that have left out of the outbox."""
         ids = [(id_,) for id_ in notices]
         if ids:
             self._writer.do(lambda writing: _delete(writing, ids)).result()
+
+    def _later(self, lasts: timedelta = timedelta(0)) -> int:
+        return self._writer.stamp() + lasts // timedelta(microseconds=1)
 
     def close(self) -> None:
         """Finish what was asked, and let go. Later calls raise StoreTrouble(`store_closed`)."""
@@ -246,11 +285,8 @@ class SqliteStore:
         return self._read(_run_row, "due", until, limit=limit)
 
     def outbox(self, tenant: str, *, limit: int = 100) -> Sequence[NoticeRow]:
-        """Give the notices that have not left yet, the oldest first."""
-        return [
-            NoticeRow(id=id_, tenant=of, session=session, request=request, kind=kind)
-            for id_, of, session, request, kind in self._rows("outbox", tenant, limit)
-        ]
+        """Give the notices that were neither addressed nor sent yet, the oldest first."""
+        return [_notice_row(row) for row in self._rows("outbox", tenant, limit)]
 
     # --- the store itself ---------------------------------------------------------------------
 
@@ -424,6 +460,19 @@ def _is_hex(ref: str) -> bool:
 def _request_row(row: tuple[Any, ...]) -> RequestRow:
     tenant, session, value = row
     return RequestRow(tenant=tenant, session=session, request=decode(Request, value))
+
+
+def _notice_row(row: tuple[Any, ...]) -> NoticeRow:
+    id_, tenant, session, request, kind, channel, attempts = row
+    return NoticeRow(
+        id=id_,
+        tenant=tenant,
+        session=session,
+        request=request,
+        kind=kind,
+        channel=channel,
+        attempts=attempts,
+    )
 
 
 def _run_row(row: tuple[Any, ...]) -> RunRow:

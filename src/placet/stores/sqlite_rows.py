@@ -216,7 +216,7 @@ def _write_beside(connection: sqlite3.Connection, key: tuple[str, str], change: 
         connection.execute(SQL[query], (*key, *place, entry.kind, bytes.fromhex(entry.payload.ref)))
     named = [(*key, each.run, each.kind, each.name, each.step) for each in step_names(events)]
     _many(connection, "put_step_name", named)
-    told = [(*key, notice.request, notice.kind) for notice in notices(events)]
+    told = [(*key, each.request, each.kind, each.channel) for each in notices(events)]
     _many(connection, "insert_notice", told)
 
 

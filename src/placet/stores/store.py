@@ -83,13 +83,18 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeRow:
-    """A notice that has not yet left."""
+    """A notice that has not yet left; `attempts` counts how often a channel was given it.
+
+    `channel` is the one that it goes to; empty before it is addressed: every one that there is.
+    """
 
     id: int
     tenant: str
     session: str
     request: str
     kind: NoticeKind
+    channel: str = ""
+    attempts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +198,29 @@ class Store(Protocol):
         ...
 
     def outbox(self, tenant: str, *, limit: int = 100) -> Sequence[NoticeRow]:
-        """Give a tenant's notices that have not left yet, the oldest first."""
+        """Give a tenant's notices that were neither addressed nor sent yet, the oldest first."""
+        ...
+
+    def address(self, notice: int, channels: Sequence[str]) -> None:
+        """Put one notice for each of these channels in the place of one of the outbox (H3).
+
+        Each leaves, or does not, on its own. What is not there any more is not addressed again.
+        """
+        ...
+
+    def take(
+        self, tenant: str, channel: str, *, lasts: timedelta, limit: int = 100
+    ) -> Sequence[NoticeRow]:
+        """Give notices that are due on a channel, and nobody else for the time that is given.
+
+        Those that were never taken come first, in the order in which they were addressed, and then
+        those that have been due longest; of one request only the first of all, and the others wait
+        until it was sent. Each that is given counts as an attempt.
+        """
+        ...
+
+    def postpone(self, notice: int, *, lasts: timedelta) -> None:
+        """Let a notice that was taken be due again after a time, and not before."""
         ...
 
     def sent(self, notices: Sequence[int]) -> None:

@@ -150,7 +150,24 @@ ON CONFLICT DO NOTHING;
 
 -- name: insert_notice
 -- Something that people are to be told.
-INSERT INTO outbox (tenant, session, request, kind) VALUES (?, ?, ?, ?);
+INSERT INTO outbox (tenant, session, request, kind, channel) VALUES (?, ?, ?, ?, ?);
+
+-- name: address_notice
+-- The same for one channel; nothing where it was addressed or has left.
+INSERT INTO outbox (tenant, session, request, kind, channel, addressed)
+SELECT tenant, session, request, kind, ?, 1 FROM outbox WHERE id = ? AND addressed = 0;
+
+-- name: delete_addressed
+-- What was addressed leaves in the form of what it was addressed as.
+DELETE FROM outbox WHERE id = ? AND addressed = 0;
+
+-- name: postpone_notice
+-- When a notice that was taken is due again.
+UPDATE outbox SET due_at = ? WHERE id = ? AND addressed = 1;
+
+-- name: take_notice
+-- A notice is given to somebody until an instant.
+UPDATE outbox SET due_at = ?, attempts = attempts + 1 WHERE id = ?;
 
 -- name: delete_notice
 -- A notice that has left.
@@ -250,8 +267,17 @@ SELECT tenant, session, value, wake_at FROM runs WHERE wake_at <= ?
 ORDER BY wake_at, rowid;
 
 -- name: outbox
--- Notices of a tenant that have not left.
-SELECT id, tenant, session, request, kind FROM outbox WHERE tenant = ? ORDER BY id LIMIT ?;
+-- Notices of a tenant that were neither addressed nor sent.
+SELECT id, tenant, session, request, kind, channel, attempts FROM outbox INDEXED BY outbox_new
+WHERE tenant = ? AND addressed = 0 ORDER BY id LIMIT ?;
+
+-- name: due_notices
+-- Notices that a channel may be given now, in the order of the index: of each request the first.
+SELECT id, tenant, session, request, kind, channel, attempts FROM outbox AS o
+WHERE tenant = ? AND channel = ? AND addressed = 1 AND due_at <= ? AND NOT EXISTS (
+    SELECT 1 FROM outbox AS before WHERE before.tenant = o.tenant AND before.channel = o.channel
+    AND before.request = o.request AND before.addressed = 1 AND before.id < o.id
+) ORDER BY due_at, id LIMIT ?;
 
 -- name: meta_exists
 -- Whether this is a store of ours at all.

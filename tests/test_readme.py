@@ -156,7 +156,9 @@ def test_the_commands_of_the_readme_do_what_it_says(place: Path) -> None:
     digest = hashlib.sha256(text.encode()).hexdigest()
     settings = f'approvers = ["ana"]\n[approver_tokens]\nana = "{digest}"\n'
     (place / "placet.toml").write_text(settings, encoding="utf-8")
-    (place / "readme_agent.py").write_bytes((ROOT / EXAMPLE).read_bytes())
+    for found in (ROOT / EXAMPLE).parent.iterdir():  # All that lies beside it, as in a clone.
+        if found.is_file():
+            (place / found.name).write_bytes(found.read_bytes())
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), TOKEN: text, "PYTHONUTF8": "1"}
     block = next(b for b in _CONSOLE.findall(readme("README.md")) if "placet approve" in b)
     run_id, request_id, said = "", "", ""

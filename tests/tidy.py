@@ -47,6 +47,19 @@ LAYERS = {
 """What each may import (docs/internals/design.md, section 3). `api` is `placet/*.py` itself."""
 LAYERS["cli"] |= {"demo"}
 
+#: What goes up all the same, and why: the module, and what it imports when it is called.
+UP_ALL_THE_SAME = {
+    ("placet.client", "placet.adapters.functions"): "`Placet.guard` is that adapter's own door",
+}
+
+#: Who may enter a tool's body: the one door, and what takes up what went wrong behind it (G2).
+BODIES = "placet.runtime.effects"
+ENTERS = frozenset({"attempt", "probe", "way_back"})
+DOORS = frozenset({"placet.runtime.gate", "placet.runtime.recovering"})
+
+#: Who makes a body of another one, which the gate enters.
+GIVE_BODIES = frozenset({"placet.adapters.functions"})
+
 VOCABULARY_LAYERS = frozenset({"core", "policy", "stores", "runtime", "api", "settings"})
 
 THIRD_PARTY_IN_CORE = frozenset({"rfc8785"})
@@ -214,10 +227,28 @@ def imports_go_down(sources: Sequence[Source]) -> Iterator[str]:
             if found.target.split(".")[0] != "placet":
                 continue
             layer = layer_of(found.target)
+            if (source.module, found.target) in UP_ALL_THE_SAME:
+                continue
             if layer not in LAYERS[source.layer]:
                 wrong = f"{source.layer} imports {found.target}, of {layer}"
                 allowed = ", ".join(sorted(LAYERS[source.layer]))
                 yield source.at(found.line, wrong, f"imports go down; here only: {allowed}")
+
+
+def bodies_have_one_door(sources: Sequence[Source]) -> Iterator[str]:
+    for source in sources:
+        if source.layer is None or source.module in DOORS | {BODIES}:
+            continue
+        for node in ast.walk(source.tree):
+            entered: set[str] = set()
+            match node:
+                case ast.ImportFrom(module=module) if module == BODIES:
+                    entered = {alias.name for alias in node.names} & ENTERS
+                case ast.Call(func=ast.Attribute(attr="body"), args=[_, _]):
+                    entered = {"a body"} - ({"a body"} if source.module in GIVE_BODIES else set())
+            for name in sorted(entered):
+                wrong = f"{source.module} enters {name}"
+                yield source.at(node.lineno, wrong, "go through placet.runtime.gate (G2)")
 
 
 def imports_make_no_cycle(sources: Sequence[Source]) -> Iterator[str]:
@@ -308,6 +339,12 @@ def imports_of(tree: ast.Module, known: frozenset[str]) -> Iterator[Import]:
             base = "." * node.level + (node.module or "")
             for name in dict.fromkeys(_submodule(base, alias.name, known) for alias in node.names):
                 yield Import(name, node.lineno, eager)
+    for call in ast.walk(tree):
+        match call:
+            case ast.Call(
+                func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(name)), *_]
+            ):
+                yield Import(name, call.lineno, eager=False)
 
 
 def _submodule(base: str, name: str, known: frozenset[str]) -> str:
@@ -394,6 +431,7 @@ RULES = (
     names_use_the_words,
     ignores_have_reasons,
     imports_go_down,
+    bodies_have_one_door,
     imports_make_no_cycle,
     core_is_pure,
 )

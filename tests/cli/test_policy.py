@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from examples import policy_desk
+from examples.policy import policy_desk
 from placet import Agent, ScriptedModel
 from placet.agent.models.scripted import call, calls, say
 from tests.cli.place import Ended, do
@@ -19,8 +19,8 @@ from tests.runtime.desk import Desk, effect
 from tests.tidy import ROOT
 
 PAGE = (ROOT / "docs/how-to/write-a-policy.md").read_text(encoding="utf-8")
-POLICY = ROOT / "examples/placet.policy.toml"
-CASES = ROOT / "examples/policy_cases.toml"
+POLICY = ROOT / "examples/policy/placet.policy.toml"
+CASES = ROOT / "examples/policy/policy_cases.toml"
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     shutil.copy(POLICY, tmp_path)
     shutil.copy(CASES, tmp_path)
-    settings = 'app = "examples.policy_desk:desk"\napprovers = ["zoe"]\n'
+    settings = 'app = "examples.policy.policy_desk:desk"\napprovers = ["zoe"]\n'
     (tmp_path / "placet.toml").write_text(settings, encoding="utf-8")
     return tmp_path
 
@@ -112,7 +112,7 @@ def test_check_notes_what_is_named_and_not_there(place: Path) -> None:
         '[surfaces]\n"*" = "off"\npayment = "off"\n[[rule]]\nname = "x"\nruling = "deny"\n'
         'tools = ["isue_refund", "send_*"]\nagents = ["desk", "boss"]\n',
     )
-    ended = do("policy", "check", "--app", "examples.policy_desk:desk")
+    ended = do("policy", "check", "--app", "examples.policy.policy_desk:desk")
 
     assert ended.code == 0
     assert ended.out == (
@@ -124,7 +124,11 @@ def test_check_notes_what_is_named_and_not_there(place: Path) -> None:
         "placet.policy.toml: 1 rules, 0 groups, 0 delegations: ok\n"
     )
     assert (
-        len(do("policy", "check", "--app", "examples.policy_desk:desk", "--json").document["notes"])
+        len(
+            do("policy", "check", "--app", "examples.policy.policy_desk:desk", "--json").document[
+                "notes"
+            ]
+        )
         == 3
     )
     assert do("policy", "check", "--json").document["notes"] == []

@@ -299,7 +299,7 @@ def _plain() -> None:
 
 @pytest.mark.slow
 @pytest.mark.promise("G6", "G8")
-def test_a_thousand_calls_in_one_turn_get_a_thousand_results(tmp_path: Path) -> None:
+def test_three_hundred_calls_in_one_turn_get_a_thousand_results(tmp_path: Path) -> None:
     done: list[int] = []
 
     @tool(reads_only=True)

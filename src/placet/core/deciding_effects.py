@@ -150,7 +150,7 @@ def _begin_allowed(so_far: Unfolding, command: c.Begin, call: Call) -> None:
             _not_held(so_far, call)
         if not (changed := _another(today, call)):
             _enter(so_far, command, call, None, grant=None if grant is None else grant.id)
-        elif call.version > MOST_VOIDS or today.kind == "question":
+        elif call.version >= MOST_VOIDS or today.kind == "question":
             told = wording.unstable(changed)
             so_far.end_call(call.at, "environment_unstable", so_far.text(told))
         else:  # What runs is what is frozen: it is frozen anew first (G4).

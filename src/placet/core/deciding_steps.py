@@ -1,7 +1,7 @@
 """Deciding about steps: a model turn and its calls, taken whole in one transaction.
 
 All calls of a step are classified before any is begun, and all that must be asked are asked at
-once (DESIGN.md section 4).
+once (the design, section 4).
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class ApprovalRequired(Refusal):
 class ActionRefused(Refusal):
     """The action did not run, or has no result: `code` says why, `told` what was said of it.
 
-    `code` is the call's own (DESIGN.md section 5), or `result_unreadable` where it succeeded and
+    `code` is the call's own (the design, section 5), or `result_unreadable` where it succeeded and
     what is on record cannot be read as what the function returns.
     """
 

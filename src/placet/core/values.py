@@ -55,7 +55,7 @@ REQUESTER = "@requester"
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
-#: Why a call ended, as a closed list (DESIGN.md section 5), and `succeeded`.
+#: Why a call ended, as a closed list (the design, section 5), and `succeeded`.
 CallCode = Literal[
     "succeeded",
     "rejected",
@@ -76,7 +76,7 @@ CallCode = Literal[
     "outcome_unknown",
 ]
 
-#: Why a run ended (DESIGN.md section 5). `approval_required` is a pause, and never stands here.
+#: Why a run ended (the design, section 5). `approval_required` is a pause, and never stands here.
 StopReason = Literal[
     "final",
     "max_steps",

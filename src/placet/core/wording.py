@@ -1,5 +1,5 @@
 """What the model is told of a call's end: one function a cause, each worded so that no two causes
-can be taken for each other (DESIGN.md section 5).
+can be taken for each other (the design, section 5).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A support desk whose tools a policy file rules on: the app of docs/how-to/write-a-policy.md.
 
-The policy is `examples/placet.policy.toml`; tests/cli/test_policy.py holds the page to both.
+The policy is `examples/policy/placet.policy.toml`; tests/cli/test_policy.py holds the page to both.
 """
 
 from __future__ import annotations

@@ -312,9 +312,9 @@ def test_a_retry_keeps_the_grant_that_was_found_only_when_the_call_began() -> No
 @pytest.mark.parametrize(
     "ruling",
     [
-        ASK_TWO,
-        Ask(rule="x", needs=Needs(approvers=("eve",)), lasts=HOUR),
-        Ask(rule="x", needs=Needs(approvers=()), lasts=HOUR),
+        replace(ASK_TWO, rule=ASK.rule),
+        replace(ASK, needs=Needs(approvers=("eve",))),
+        replace(ASK, needs=Needs(approvers=())),
     ],
     ids=["two", "others", "nobody"],
 )
@@ -327,7 +327,7 @@ def test_a_requester_who_may_not_approve_is_not_covered_by_a_grant_of_their_own(
     world = granted(replace(ONE_SHOP, scope="session"))
     world.propose(answer="done")
     world.start("r2", requester="ann")
-    asks = Ask(rule="x", needs=NOT_HIMSELF, lasts=HOUR)
+    asks = replace(ASK, needs=NOT_HIMSELF)
     assert proposed(world, step=1, run="r2", ruling=asks) == "Asking"
 
 

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from tests.core.representatives import Cell, cells  # noqa: E402  # The path comes first.
+from tools.errors_page import errors_page  # noqa: E402  # The path comes first.
 
 
 def states_page() -> str:
@@ -77,6 +78,7 @@ def _diagram(found: Iterable[Cell], what: str) -> Iterable[str]:
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/states.md": states_page,
+    "docs/reference/errors.md": errors_page,
 }
 
 

@@ -40,11 +40,15 @@ if TYPE_CHECKING:
         StoreTrouble,
         Trouble,
     )
+    from placet.core.state import Grant
     from placet.core.values import GrantTerms, Mode
     from placet.guarding import EditedWarning, Guarded
-    from placet.results import DecisionResult, RunResult
+    from placet.policy.faults import PolicyTrouble
+    from placet.results import Decision, DecisionResult, RunResult
     from placet.runtime.declarations import Happened, NotDone, NotHappened, Unsure
+    from placet.runtime.hosting import Hosting
     from placet.runtime.relaying import Channel, Notice
+    from placet.runtime.worker import Worker
     from placet.settings import Settings
 
 __version__ = "0.1.0"
@@ -81,9 +85,13 @@ _HOMES = {
     ),
     "placet.core.values": ("GrantTerms", "Mode"),
     "placet.guarding": ("EditedWarning", "Guarded"),
-    "placet.results": ("DecisionResult", "RunResult"),
+    "placet.results": ("Decision", "DecisionResult", "RunResult"),
     "placet.runtime.declarations": ("Happened", "NotDone", "NotHappened", "Unsure"),
+    "placet.core.state": ("Grant",),
+    "placet.policy.faults": ("PolicyTrouble",),
+    "placet.runtime.hosting": ("Hosting",),
     "placet.runtime.relaying": ("Channel", "Notice"),
+    "placet.runtime.worker": ("Worker",),
     "placet.settings": ("Settings",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -97,11 +105,14 @@ __all__ = [
     "Channel",
     "Closed",
     "Conflict",
+    "Decision",
     "DecisionResult",
     "EditedWarning",
+    "Grant",
     "GrantTerms",
     "Guarded",
     "Happened",
+    "Hosting",
     "IdempotencyKey",
     "InProgress",
     "InvalidDeclaration",
@@ -120,6 +131,7 @@ __all__ = [
     "OpenAIModel",
     "Placet",
     "PlacetError",
+    "PolicyTrouble",
     "Refusal",
     "RunEvent",
     "RunResult",
@@ -133,6 +145,7 @@ __all__ = [
     "Unsure",
     "Watcher",
     "WorkBegins",
+    "Worker",
     "Workspace",
     "ask_person",
     "tool",

@@ -8,6 +8,7 @@
     │   └── NotFound            no run, request, session or payload of that name
     ├── Trouble                 the world's: nothing was lost, try again or mend the world
     │   ├── StoreTrouble        locked, read-only, full, damaged, unreachable, too new
+    │   ├── PolicyTrouble       the policy file is broken or missing (placet.policy.faults)
     │   └── ModelTrouble        the model's service failed; the run waits and can be resumed
     └── Refusal                 the runtime refuses a command; the state is as it was
         ├── ApprovalRequired    people must act first; the same call later goes on from there

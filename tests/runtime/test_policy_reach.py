@@ -134,6 +134,28 @@ def test_an_excluded_requester_does_not_decide_under_another_spelling(
         desk.decide(request, "approve", by="bo")
 
 
+@pytest.mark.promise("D4", "G10")
+def test_a_requester_who_may_not_approve_may_not_settle_either(place: Place) -> None:
+    @tool(approval="never")
+    def pay(what: str) -> str:
+        """Pay, and never hear of it."""
+        raise ConnectionError(what)
+
+    place.write(escalating("30m", "exclude_requester = true", first="bo", then="ana"))
+    clock = Clock()
+    with place.desk(PAY, pay, clock=clock) as desk:
+        (request,) = desk.start(requester="ana").waiting
+        desk.decide(request, "approve", by="bo")
+        (settlement,) = desk.resume().waiting
+        clock.now += HOUR
+
+        def settle(by: str) -> Any:
+            return desk.do(lambda p: p.settle(settlement, by=by, happened=True, detail="paid"))
+
+        assert code_of(lambda: settle("ana")) == "not_an_approver"
+        settle("bo")
+
+
 @pytest.mark.parametrize("requester", ["ana ", "@requester", "a\nb"])
 def test_what_is_no_name_is_no_requester(place: Place, requester: str) -> None:
     place.write(rule("ask", TOOLS, 'approvers = ["ana"]'))

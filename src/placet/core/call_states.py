@@ -182,6 +182,7 @@ class Call:
     result: CallOver | None = None
     unwound: Unwound | None = None
     escalation: tuple[Escalation, ...] = ()
+    not_requester: bool = False
     grant: str | None = None
     before: Occurrence | None = None
     state: CallState

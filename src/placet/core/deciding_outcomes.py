@@ -251,7 +251,7 @@ def put_to_a_person(so_far: Unfolding, call: Call, cause: str) -> None:
             at=call.at,
             digest=digest,
             tool=call.tool,
-            needs=Needs(approvers=call.approvers),
+            needs=Needs(approvers=call.approvers, exclude_requester=call.not_requester),
             escalation=call.escalation,
             requester=run.requester,
             deadline_at=so_far.state.now + SETTLEMENT_LASTS,

@@ -305,6 +305,7 @@ def freeze(so_far: Unfolding, call: c.Sound, *, version: int, grant: str | None 
             approvers=call.approvers,
             rule=call.ruling.rule,
             escalation=call.escalation,
+            not_requester=isinstance(call.ruling, Ask) and call.ruling.needs.exclude_requester,
             grant=grant,
             shadow=call.shadow,
             display=so_far.text(_shown(call.display)),

@@ -118,7 +118,8 @@ class CallProposed:
 
     A call that is edited, or asked anew because the world changed, is proposed again with the
     next `version`; the model's `claim` is the call's own, and comes with the first. `shadow` is
-    what a policy that is only tried out would have ruled.
+    what a policy that is only tried out would have ruled. `not_requester` says that the requester
+    may not say what became of it, either.
     """
 
     at: Occurrence
@@ -140,6 +141,7 @@ class CallProposed:
     display: Payload | None = None
     claim: Payload | None = None
     escalation: tuple[Escalation, ...] = ()
+    not_requester: bool = False
     grant: str | None = None
     shadow: Shadow | None = None
 

@@ -52,6 +52,7 @@ def call_proposed(state: Session, event: e.CallProposed) -> Session:
         recovery=event.recovery,
         approvers=event.approvers,
         escalation=event.escalation,
+        not_requester=event.not_requester,
         grant=event.grant,
         rule=event.rule,
         attempts=known.attempts if known else 0,

@@ -285,6 +285,44 @@ def test_a_rule_on_commands_answers_by_its_lists(
     assert said(text, call({"command": command}, tool="bash")).answer == expected
 
 
+SHELL = {"tool": "bash", "surface": "*", "agents": ("helper", "boss"), "scopes": ("sh", "net")}
+
+
+@pytest.mark.promise("G1")
+@pytest.mark.parametrize(
+    "selector, allows",
+    [
+        ({"tools": '["bash"]'}, True),
+        ({"surfaces": '["shell"]'}, False),
+        ({"agents": '["boss"]'}, False),
+        ({"sessions": '["s"]'}, True),
+        ({"requesters": '["rita"]'}, True),
+        ({"scopes": '["sh"]'}, False),
+    ],
+)
+@pytest.mark.parametrize("ruling", ["allow", "ask", "deny"])
+def test_a_rule_that_denies_a_command_binds_as_widely_as_one_that_denies(
+    ruling: str, selector: Mapping[str, str], allows: bool
+) -> None:
+    commands = DENIES if ruling == "deny" else BOTH
+    text = rule(ruling, command=commands, **selector)
+
+    assert said(text, call({"command": "rm x"}, **SHELL)).answer == "deny"
+    quiet = said(text, call({"command": "git status"}, **SHELL)).answer
+    assert quiet == ("allow" if ruling == "allow" and allows else None)
+
+
+def test_what_a_rule_that_denies_commands_looks_at_is_known_wherever_it_binds() -> None:
+    label = '{source = "judge", label = "pii"}'
+    text = rule(
+        "allow", surfaces='["shell"]', command=BOTH, first_of_its_kind="true", annotation=label
+    )
+
+    assert kinds(policy(text), call(surface="*")) == {()}
+    assert sources(policy(text), call(surface="*")) == frozenset({"judge"})
+    assert sources(policy(text), call(surface="mail")) == frozenset()
+
+
 def test_what_a_command_is_denied_for_is_denied_though_a_condition_is_in_doubt() -> None:
     where = '[{argument = "cwd", equals = "/srv"}]'
     text = rule("allow", tools='["bash"]', command=BOTH, when=where)

@@ -192,7 +192,11 @@ TRIGGERS: Mapping[str, tuple[str, list[dict[str, Any]], list[dict[str, Any]]]] =
     "annotation": (
         '{source = "judge", label = "pii"}',
         [{"annotations": {"judge": {"pii": True}}}, {"annotations": {"judge": {"pii": False}}}],
-        [{"annotations": {}}, {"annotations": {"judge": None}}],
+        [
+            {"annotations": {}},
+            {"annotations": {"judge": None}},
+            *({"annotations": {"judge": {"pii": odd}}} for odd in (0, 1, "", "no", [], {}, None)),
+        ],
     ),
     "first_of_its_kind": (
         "true",
@@ -248,6 +252,7 @@ def text_of(rules: Rules) -> str:
         conditions = {
             part: "[" + ", ".join(f'{{argument = "{n}", equals = true}}' for n in names) + "]"
             for part, names in parts.items()
+            if names
         }
         tools = '["pay"]' if by_name else '["p*"]'
         texts.append(rule(answer, f"rule {number}", tools=tools, **conditions))

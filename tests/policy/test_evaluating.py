@@ -251,6 +251,15 @@ def test_an_annotation_is_a_label_of_a_trusted_source(
     assert said(text, call(annotations={"judge": labels})).answer == expected
 
 
+@pytest.mark.promise("G1")
+@pytest.mark.parametrize("value", [0, 0.0, 1, "", "no", "false", "true", [], {}, None, [True]])
+def test_a_label_that_is_neither_true_nor_false_allows_nothing(value: Any) -> None:
+    text = rule("allow", annotation='{source = "judge", label = "safe"}')
+
+    assert said(text, call(annotations={"judge": {"safe": value}})).answer is None
+    assert said(text, call(annotations={"judge": {"safe": True}})).answer == "allow"
+
+
 # --- commands ---------------------------------------------------------------------------------
 
 BOTH = '{allow = [["git", "status", "**"]], deny = [["rm", "**"]]}'

@@ -198,6 +198,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(text: str, says: str) -
         ({"cost_above": '{amount = "1000"}'}, "currency must be a text."),
         ({"cost_above": '{currency = "USD"}'}, "amount must be a number."),
         ({"cost_above": "1000"}, "cost_above must be a table."),
+        ({"cost_above": '{amount = -1, currency = "USD"}'}, "amount must not be below 0: nothing"),
         ({"irreversible": '"yes"'}, "irreversible must be true or false."),
         ({"kind_of": '["to"]'}, "kind_of only matters beside first_of_its_kind."),
         ({"first_of_its_kind": "true", "kind_of": '["to.*"]'}, "No star stands here"),
@@ -226,6 +227,71 @@ def test_what_is_wrong_with_a_rule_is_said_with_its_line(more: dict[str, Any], s
 
     told = [each.split(": ", 1)[1] for each in found if each[0] in "56"]
     assert any(each.startswith(says) for each in told), found
+
+
+SPACED = "Each word stands by itself, and"
+PATTERN = "Words are compared as they are, and"
+NAMELESS = "A rule on commands begins with the name of a command, and"
+EMPTY = "holds nothing. Leave it out, or say something."
+
+
+@pytest.mark.promise("G1")
+@pytest.mark.parametrize(
+    "more, says",
+    [
+        *(
+            ({"command": f"{{deny = [{command}]}}"}, says)
+            for command, says in [
+                ('["rm -rf"]', f"{SPACED} 'rm -rf' is empty or holds a space."),
+                ('["rm **"]', SPACED),
+                ('[" rm", "**"]', SPACED),
+                ('["git", "push -f"]', SPACED),
+                ('["rm", "", "**"]', SPACED),
+                ('["rm", "\\t"]', SPACED),
+                ('["rm\\u00a0", "**"]', SPACED),
+                ('{words = ["rm", "**"], having = ["-r -f"]}', SPACED),
+                ('{words = ["rm", "**"], unless = [""]}', SPACED),
+                ('["rm*", "**"]', f"{PATTERN} 'rm*' is written as a pattern: `*` and `**` stand"),
+                ('["r?", "**"]', PATTERN),
+                ('["r[m]", "**"]', PATTERN),
+                ('["git", "push*", "**"]', PATTERN),
+                ('["git", "pus?", "**"]', PATTERN),
+                ('["git", "***"]', PATTERN),
+                ('["rm;", "**"]', f"{NAMELESS} 'rm;' is none."),
+                ('["/usr/bin/", "**"]', NAMELESS),
+                ('["./", "**"]', NAMELESS),
+                ('["A=b", "rm", "**"]', NAMELESS),
+                ('["\'rm\'", "**"]', NAMELESS),
+                ('["$(rm)", "**"]', NAMELESS),
+                ('["#rm", "**"]', NAMELESS),
+                ('{words = ["rm", "**"], having = []}', f"having {EMPTY}"),
+                ('{words = ["rm", "**"], unless = []}', f"unless {EMPTY}"),
+            ]
+        ),
+        ({"when": "[]"}, f"when {EMPTY}"),
+        ({"unless": "[]"}, f"unless {EMPTY}"),
+    ],
+)
+@pytest.mark.parametrize("ruling", ["allow", "ask", "deny"])
+def test_a_rule_that_could_never_matter_is_a_fault(
+    ruling: str, more: dict[str, Any], says: str
+) -> None:
+    """Whoever wrote it meant a rule that matters, and would believe that there is one."""
+    (found,) = faults("version = 1\n" + rule(ruling, **more))
+
+    assert found.startswith(f"5: {says}"), found
+
+
+def test_a_list_of_steps_with_nothing_in_it_is_a_fault() -> None:
+    assert faults("version = 1\n" + rule(escalate="[]")) == [f"5: escalate {EMPTY}"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ['["[", "**"]', '["/bin/rm", "*", "**"]', '["g++", "**"]', '{words = ["ls"], options = []}'],
+)
+def test_a_rule_on_commands_names_a_program_in_any_way_that_there_is(command: str) -> None:
+    assert faults("version = 1\n" + rule("deny", command=f"{{deny = [{command}]}}")) == []
 
 
 @pytest.mark.parametrize("ruling", ["allow", "deny"])

@@ -176,11 +176,13 @@ def _annotation(condition: Annotated, facts: Facts) -> Finding:
     labels = facts.annotations.get(condition.source)
     if labels is None:
         return in_doubt(f"the source {condition.source} has said nothing")
-    value = labels.get(condition.label)
-    if not condition.tests:
-        return found(value is not None and value is not False)
-    there = MISSING if condition.label not in labels else value
-    return compared(there, condition.tests, called=f"{condition.source}.{condition.label}")
+    value = labels.get(condition.label, MISSING)
+    called = f"{condition.source}.{condition.label}"
+    if condition.tests:
+        return compared(value, condition.tests, called=called)
+    if isinstance(value, (bool, Missing)):
+        return found(value is True)
+    return in_doubt(f"{called} is neither true nor false")
 
 
 def _expression(text: str, facts: Facts) -> Finding:

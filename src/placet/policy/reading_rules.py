@@ -150,6 +150,7 @@ def _people(groups: Mapping[str, object], name: str, above: frozenset[str]) -> l
 
 
 def _conditions(fields: Fields, table: Table, path: Path, key: str) -> tuple[Condition, ...]:
+    fields.filled(table, path, (key,))
     found = []
     for value, at in fields.tables(table, path, key):
         condition = fields.table(value, at, ("argument", *OPERATORS))
@@ -232,6 +233,8 @@ def _cost(fields: Fields, table: Table, path: Path) -> CostAbove | None:
     path = (*path, "cost_above")
     cost = fields.table(table["cost_above"], path, ("amount", "currency"))
     amount = fields.exact(cost, path, "amount")
+    if amount is not None and amount < 0:
+        fields.fault((*path, "amount"), "amount must not be below 0: nothing costs less.")
     currency = fields.name(cost.get("currency"), (*path, "currency"), "currency")
     return None if amount is None else CostAbove(amount=amount, currency=currency)
 
@@ -304,6 +307,7 @@ def _pattern(fields: Fields, value: object, path: Path) -> CommandRule | None:
         _words(fields, table, path, key)
         for key in ("words", "options", "unless", "having", "assigns")
     )
+    fields.filled(table, path, ("unless", "having"))
     writes = fields.flag(table, path, "writes") or False
 
     def made() -> CommandRule:
@@ -361,6 +365,7 @@ def approvers(
 def _escalation(
     fields: Fields, table: Table, path: Path, groups: Mapping[str, object]
 ) -> tuple[Escalation, ...]:
+    fields.filled(table, path, ("escalate",))
     steps = []
     for value, at in fields.tables(table, path, "escalate"):
         step = fields.table(value, at, ("after", "approvers", "channel"))

@@ -15,8 +15,9 @@ any command in it is denied, also inside of what is doubtful, as far as that cou
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 ANY_WORD = "*"
 ANY_REST = "**"
+
+#: What the name of no program holds, so that a rule that begins with it would be for nothing.
+_NO_NAME = re.compile(r"[{}()<>;|&$`\"'\\!#=]")
+_TEST = "["
 
 #: How many reasons a ruling gives, and how much of a text stands in each, in characters.
 MAX_REASONS = 12
@@ -56,7 +61,9 @@ class CommandRule:
     rule that denies, the name is compared without its directory and without case, and
     redirections and assignments do not count. `name` is what reasons call the rule.
 
-    Raises InvalidInput for no words, `"**"` before the end, and a name that is a wildcard.
+    Raises InvalidInput for what could match nothing, or not what was meant: no words, `"**"` before
+    the end, a word that is empty, holds a space or is written as a pattern, and a name that is a
+    wildcard, or no program's.
     """
 
     words: tuple[str, ...]
@@ -74,6 +81,24 @@ class CommandRule:
             )
         if ANY_REST in self.words[:-1]:
             raise InvalidInput("invalid_rule", "`**` stands at the end of a rule's words only")
+        for told in self._never_match():
+            raise InvalidInput("invalid_rule", told)
+
+    def _never_match(self) -> Iterator[str]:
+        """Say what of the rule can match no command, or another than its author thinks."""
+        lists = (self.words, self.options or (), self.unless, self.having, self.assigns)
+        for word in (word for each in lists for word in each):
+            if not word or re.search(r"\s", word):
+                yield f"each word stands by itself, and {word!r} is empty or holds a space"
+        for word in self.words:
+            if word not in (ANY_WORD, ANY_REST, _TEST) and re.search(r"[*?\[]", word):
+                yield (
+                    f"words are compared as they are, and {word!r} is written as a pattern: `*` and"
+                    " `**` stand alone, and options, unless and having hold patterns"
+                )
+        name = self.words[0]
+        if name.endswith("/") or (_NO_NAME.search(name) and name != _TEST):
+            yield f"a rule on commands begins with the name of a command, and {name!r} is none"
 
     @property
     def called(self) -> str:

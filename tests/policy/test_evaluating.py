@@ -173,6 +173,11 @@ USD = Money("amount", "USD")
         (USD, {}, Truth.DOUBT),
         (Money("amount", "EUR"), {"amount": 1}, Truth.DOUBT),
         (USD, "{not json", Truth.DOUBT),
+        (USD, {"amount": 0}, Truth.FAILS),
+        (USD, {"amount": "-0.00"}, Truth.FAILS),
+        (USD, {"amount": -5000}, Truth.DOUBT),
+        (USD, {"amount": "-0.01"}, Truth.DOUBT),
+        (Money("cents", "USD", places=2), {"cents": -1}, Truth.DOUBT),
     ],
 )
 def test_a_cost_is_what_the_tool_declares_in_the_currency_of_the_rule(

@@ -157,6 +157,8 @@ def _cost(condition: CostAbove, facts: Facts) -> Finding:
     amount = facts.cost.amount(facts.arguments)
     if amount is None:
         return in_doubt(f"{facts.cost.field} is no amount")
+    if amount < 0:  # Whoever pays a negative amount takes; how much is at stake nobody can tell.
+        return in_doubt(f"{facts.cost.field} is below 0")
     return found(amount > condition.amount)
 
 

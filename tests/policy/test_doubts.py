@@ -174,6 +174,9 @@ def test_a_doubt_is_said_in_the_reason_of_a_ruling(operator: Operator) -> None:
 
 #: Each trigger with the facts of which it holds, of which it fails, and in which it is in doubt.
 COST = {"amount": "1000", "currency": "USD"}
+#: Labels that are neither true nor false.
+ODD_LABELS: tuple[Any, ...] = (0, 1, "", "no", [], {}, None)
+
 TRIGGERS: Mapping[str, tuple[str, list[dict[str, Any]], list[dict[str, Any]]]] = {
     "low_confidence_below": (
         "0.8",
@@ -195,7 +198,7 @@ TRIGGERS: Mapping[str, tuple[str, list[dict[str, Any]], list[dict[str, Any]]]] =
         [
             {"annotations": {}},
             {"annotations": {"judge": None}},
-            *({"annotations": {"judge": {"pii": odd}}} for odd in (0, 1, "", "no", [], {}, None)),
+            *({"annotations": {"judge": {"pii": odd}}} for odd in ODD_LABELS),
         ],
     ),
     "first_of_its_kind": (

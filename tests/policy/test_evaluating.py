@@ -289,6 +289,9 @@ ALLOWS = '{allow = [["git", "status", "**"]]}'
         ("deny", DENIES, "git push", None),
         ("deny", DENIES, "git $X", "ask"),
         ("deny", DENIES, None, "deny"),
+        ("deny", DENIES, "runner rm x", "ask"),
+        ("deny", DENIES, "runner farm x", None),
+        ("deny", DENIES, "uv run rm x", "deny"),
     ],
 )
 def test_a_rule_on_commands_answers_by_its_lists(

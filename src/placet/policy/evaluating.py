@@ -220,8 +220,7 @@ def answer_of(
     if ruled.answer == "deny":
         return "deny", ruled.reasons, ""
     if answer == "deny":
-        doubtful = bool(parsed.doubts)
-        return ("ask" if doubtful else None), ruled.reasons if doubtful else (), ""
+        return ("ask" if ruled.doubts else None), ruled.doubts, ""
     if ruled.answer == "ask":
         return "ask", ruled.reasons, ""
     return ("allow" if answer == "allow" else None), ruled.reasons, ""

@@ -12,7 +12,8 @@ import pytest
 from placet.core.canonical import digest_of
 from placet.core.values import Escalation
 from placet.policy.faults import PolicyTrouble
-from placet.policy.reading import MAX_BYTES, MAX_RULES, read
+from placet.policy.people import members
+from placet.policy.reading import MAX_BYTES, MAX_GROUPS, MAX_RULES, read
 from placet.policy.rules import Argument, CostAbove, Demands
 from tests.policy.files import NAME, faults, policy, rule
 
@@ -354,6 +355,11 @@ def test_a_rule_has_a_name_that_people_can_read(name: str) -> None:
         (b"version = 1\nx = " + b"[" * 100_000, ": It is nested too deep."),
         (b"version = 1\nx = " + b"9" * 5_000, ":2: It is no TOML: "),
         (b"version = 1\x00", ":1: It is no TOML: "),
+        (
+            b"version = 1\nx = 0x" + b"f" * 6_000,
+            ":2: There is a number with more than 1000 digits.",
+        ),
+        (b"version = 1\nx = [{y = 0b" + b"1" * 9_000 + b"}]", ":2: There is a number with more"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_no_policy(data: bytes, says: str) -> None:
@@ -367,6 +373,34 @@ def test_a_file_has_a_bounded_number_of_rules() -> None:
     text = "version = 1\n" + "".join(rule(name=f"r{n}") for n in range(MAX_RULES + 1))
 
     assert faults(text) == ["1502: There are more than 500 rules."]
+
+
+def chain(count: int) -> str:
+    """Write down groups each of which is the only member of the one before it."""
+    return "[groups]\n" + "".join(f"g{n} = ['@g{n + 1}']\n" for n in range(count - 1))
+
+
+def test_groups_in_groups_are_read_however_deep_they_are() -> None:
+    last = f"g{MAX_GROUPS - 1}"
+    text = chain(MAX_GROUPS) + f"{last} = ['ana', 'bo']\n" + rule(quorum=2, approvers='["@g0"]')
+    found = policy(text)
+
+    assert members(found, found.rules[0].demands.approvers) == ("ana", "bo")
+    assert faults("version = 1\n" + chain(MAX_GROUPS) + f"{last} = ['@g0']") == [
+        "3: The group g0 includes itself."
+    ]
+    assert faults("version = 1\n" + chain(MAX_GROUPS + 1) + f"g{MAX_GROUPS} = []") == [
+        "2: There are more than 1000 groups."
+    ]
+
+
+def test_groups_that_share_their_members_are_each_looked_at_once() -> None:
+    pairs = [f"{a}{n} = ['@a{n + 1}', '@b{n + 1}']" for n in range(60) for a in "ab"]
+    text = "\n".join(["[groups]", *pairs, "a60 = ['ana']", "b60 = ['bo', 'ana']", ""])
+    found = policy(text + rule(approvers='["@b0", "cy"]', requesters='["@a0"]'))
+
+    assert members(found, found.rules[0].demands.approvers) == ("ana", "bo", "cy")
+    assert found.rules[0].selectors[0].patterns == ("ana", "bo")
 
 
 # --- the document -----------------------------------------------------------------------------

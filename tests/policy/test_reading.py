@@ -200,6 +200,8 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(text: str, says: str) -
         ({"kind_of": '["to"]'}, "kind_of only matters beside first_of_its_kind."),
         ({"first_of_its_kind": "true", "kind_of": '["to.*"]'}, "No star stands here"),
         ({"low_confidence_below": "true"}, "low_confidence_below must be a number."),
+        ({"low_confidence_below": "50"}, "low_confidence_below must be above 0 and at most 1"),
+        ({"low_confidence_below": "0"}, "low_confidence_below must be above 0 and at most 1"),
         ({"annotation": '{label = "pii"}'}, "source must be a text."),
         ({"cel": '"args.amount >"'}, "It is no CEL at character 13."),
         ({"cel": '"amount > 5"'}, "There is no amount in CEL here."),
@@ -373,6 +375,40 @@ def test_a_file_has_a_bounded_number_of_rules() -> None:
     text = "version = 1\n" + "".join(rule(name=f"r{n}") for n in range(MAX_RULES + 1))
 
     assert faults(text) == ["1502: There are more than 500 rules."]
+
+
+UNTIL = "until = 2027-01-01T00:00:00Z"
+
+
+@pytest.mark.promise("G10")
+@pytest.mark.parametrize(
+    "text",
+    [
+        rule(approvers='["ana", "Ana"]', quorum=2),
+        rule(approvers='["ana", "\uff41na"]', quorum=2),
+        rule(approvers='["cafe\u0301", "caf\u00e9"]', quorum=2),
+        rule(approvers='["stra\u00dfe", "STRASSE"]'),
+        rule(approvers='["ana"]') + rule(name="b", approvers='["Ana"]'),
+        rule(approvers='["ana"]', escalate='[{after = "1m", approvers = ["Ana"]}]'),
+        rule(approvers='["ana"]', requesters='["Ana"]'),
+        '[groups]\na = ["ana"]\nb = ["Ana"]\n',
+        '[groups]\na = ["ana", "@b"]\nb = ["Ana"]\n',
+        '[groups]\na = ["ana"]\n[defaults]\napprovers = ["Ana"]\n',
+        rule(approvers='["ana"]') + f'[[delegation]]\nfrom = "Ana"\nto = "bo"\n{UNTIL}',
+        f'[[delegation]]\nfrom = "ana"\nto = "Ana"\n{UNTIL}',
+    ],
+)
+def test_a_person_who_is_written_in_two_ways_is_a_fault(text: str) -> None:
+    """Two spellings would be two people to a quorum, and one to whoever knows them."""
+    (found,) = faults("version = 1\n" + text)
+
+    assert "in another spelling: a person has one name." in found
+
+
+def test_people_whose_names_only_look_alike_to_a_pattern_are_two() -> None:
+    text = rule(approvers='["ana", "anna", "ana2"]', requesters='["Ana*"]', quorum=3)
+
+    assert faults("version = 1\n" + text) == []
 
 
 def chain(count: int) -> str:

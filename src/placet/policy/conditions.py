@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from placet.core.canonical import JsonValue, Unreadable, digest_of
 from placet.core.money import Money
@@ -166,12 +167,18 @@ def _confidence(condition: LowConfidence, facts: Facts) -> Finding:
     if isinstance(facts.arguments, str):
         return in_doubt(UNREADABLE)
     given = [labels.get(CONFIDENCE) for labels in facts.annotations.values() if labels is not None]
-    said = [number(value) for value in given if value is not None]
+    said = [_share(value) for value in given if value is not None]
     if any(value is not None and value < condition.below for value in said):
         return found(holds=True)
     if not said or None in said or None in facts.annotations.values():
-        return in_doubt(f"no trusted source has said its `{CONFIDENCE}`")
+        return in_doubt(f"no trusted source has said its `{CONFIDENCE}`, from 0 to 1")
     return FAILS
+
+
+def _share(value: JsonValue) -> Decimal | None:
+    """Give a number from 0 to 1; None: it is none, as is a number of percents."""
+    share = number(value)
+    return share if share is not None and 0 <= share <= 1 else None
 
 
 def _annotation(condition: Annotated, facts: Facts) -> Finding:

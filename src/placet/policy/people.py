@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
@@ -35,6 +36,11 @@ def people_in(groups: Mapping[str, Iterable[str]], names: Iterable[str]) -> Iter
         elif name not in seen:
             seen.add(name)
             ahead.append(iter(group))
+
+
+def folded(name: str) -> str:
+    """Give what names have in common that differ only by case, or by how characters are coded."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
 def named(policy: Policy) -> frozenset[str]:

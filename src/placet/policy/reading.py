@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import get_args
@@ -18,9 +18,9 @@ from placet.core.values import REQUESTER
 from placet.policy.faults import Fault, PolicyTrouble
 from placet.policy.fields import Fields, Table
 from placet.policy.lines import Path, lines_of
-from placet.policy.people import members
+from placet.policy.people import folded, members
 from placet.policy.reading_rules import HOLDS, approvers, rule_from
-from placet.policy.rules import GROUP, Defaults, Delegation, Mode, Policy, Rule
+from placet.policy.rules import ANY, GROUP, Defaults, Delegation, Mode, Policy, Rule
 
 #: What a file of this format says of itself.
 VERSION = 1
@@ -62,6 +62,7 @@ def read(data: bytes, *, file: str) -> Policy:
     )
     if not fields.faults:
         _check_numbers(fields, policy)
+        _check_spellings(fields, policy)
     if fields.faults:
         raise PolicyTrouble(file, fields.faults)
     return policy
@@ -226,6 +227,41 @@ def _check_numbers(fields: Fields, policy: Policy) -> None:
         deadline = demands.deadline or policy.defaults.deadline or LASTS
         if any(step.after >= deadline for step in demands.escalation):
             fields.fault((*path, "escalate"), "A step of escalate comes after the deadline.")
+
+
+def _check_spellings(fields: Fields, policy: Policy) -> None:
+    """Find people who are written in two ways: they would count as two, and be one.
+
+    Requesters that are patterns are no names.
+    """
+    first: dict[str, str] = {}
+    for path, name in _spelled(policy):
+        other = first.setdefault(folded(name), name)
+        if other != name:
+            fields.fault(path, f"{name!r} is {other!r} in another spelling: a person has one name.")
+
+
+def _spelled(policy: Policy) -> Iterator[tuple[Path, str]]:
+    """Name every person of a policy with the place where the name stands."""
+    for group, people in policy.groups.items():
+        for place, name in enumerate(people):
+            yield ("groups", group, place), name
+    for place, name in enumerate(policy.defaults.approvers):
+        yield ("defaults", "approvers", place), name
+    for place, delegation in enumerate(policy.delegations):
+        yield ("delegation", place, "from"), delegation.giver
+        yield ("delegation", place, "to"), delegation.deputy
+    for number, rule in enumerate(policy.rules):
+        for place, name in enumerate(rule.demands.approvers):
+            yield ("rule", number, "approvers", place), name
+        for step in rule.demands.escalation:
+            for name in step.approvers:
+                yield ("rule", number, "escalate"), name
+        for selector in rule.selectors:
+            if selector.kind == "requesters":
+                for name in selector.patterns:
+                    if ANY not in name:
+                        yield ("rule", number, "requesters"), name
 
 
 def _document(value: object) -> JsonValue:

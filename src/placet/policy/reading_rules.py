@@ -208,6 +208,9 @@ def _triggers(fields: Fields, table: Table, path: Path) -> tuple[Condition, ...]
     found.append(_first(fields, table, path))
     if "low_confidence_below" in table:
         below = fields.exact(table, path, "low_confidence_below")
+        if below is not None and not 0 < below <= 1:
+            told = "low_confidence_below must be above 0 and at most 1: a confidence is a share."
+            fields.fault((*path, "low_confidence_below"), told)
         found.append(None if below is None else LowConfidence(below=below))
     found.append(_annotation(fields, table, path))
     if "cel" in table:

@@ -174,6 +174,9 @@ def test_a_doubt_is_said_in_the_reason_of_a_ruling(operator: Operator) -> None:
 
 #: Each trigger with the facts of which it holds, of which it fails, and in which it is in doubt.
 COST = {"amount": "1000", "currency": "USD"}
+#: Labels that are neither true nor false.
+ODD_LABELS: tuple[Any, ...] = (0, 1, "", "no", [], {}, None)
+
 TRIGGERS: Mapping[str, tuple[str, list[dict[str, Any]], list[dict[str, Any]]]] = {
     "low_confidence_below": (
         "0.8",
@@ -186,13 +189,20 @@ TRIGGERS: Mapping[str, tuple[str, list[dict[str, Any]], list[dict[str, Any]]]] =
             {"annotations": {"judge": None}},
             {"annotations": {"judge": {}}},
             {"annotations": {"judge": {"confidence": "high"}}},
+            {"annotations": {"judge": {"confidence": 40}}},
+            {"annotations": {"judge": {"confidence": 1.01}}},
+            {"annotations": {"judge": {"confidence": -0.5}}},
             {"annotations": {"judge": {"confidence": 0.9}, "other": None}},
         ],
     ),
     "annotation": (
         '{source = "judge", label = "pii"}',
         [{"annotations": {"judge": {"pii": True}}}, {"annotations": {"judge": {"pii": False}}}],
-        [{"annotations": {}}, {"annotations": {"judge": None}}],
+        [
+            {"annotations": {}},
+            {"annotations": {"judge": None}},
+            *({"annotations": {"judge": {"pii": odd}}} for odd in ODD_LABELS),
+        ],
     ),
     "first_of_its_kind": (
         "true",
@@ -248,6 +258,7 @@ def text_of(rules: Rules) -> str:
         conditions = {
             part: "[" + ", ".join(f'{{argument = "{n}", equals = true}}' for n in names) + "]"
             for part, names in parts.items()
+            if names
         }
         tools = '["pay"]' if by_name else '["p*"]'
         texts.append(rule(answer, f"rule {number}", tools=tools, **conditions))

@@ -173,6 +173,11 @@ USD = Money("amount", "USD")
         (USD, {}, Truth.DOUBT),
         (Money("amount", "EUR"), {"amount": 1}, Truth.DOUBT),
         (USD, "{not json", Truth.DOUBT),
+        (USD, {"amount": 0}, Truth.FAILS),
+        (USD, {"amount": "-0.00"}, Truth.FAILS),
+        (USD, {"amount": -5000}, Truth.DOUBT),
+        (USD, {"amount": "-0.01"}, Truth.DOUBT),
+        (Money("cents", "USD", places=2), {"cents": -1}, Truth.DOUBT),
     ],
 )
 def test_a_cost_is_what_the_tool_declares_in_the_currency_of_the_rule(
@@ -251,6 +256,15 @@ def test_an_annotation_is_a_label_of_a_trusted_source(
     assert said(text, call(annotations={"judge": labels})).answer == expected
 
 
+@pytest.mark.promise("G1")
+@pytest.mark.parametrize("value", [0, 0.0, 1, "", "no", "false", "true", [], {}, None, [True]])
+def test_a_label_that_is_neither_true_nor_false_allows_nothing(value: Any) -> None:
+    text = rule("allow", annotation='{source = "judge", label = "safe"}')
+
+    assert said(text, call(annotations={"judge": {"safe": value}})).answer is None
+    assert said(text, call(annotations={"judge": {"safe": True}})).answer == "allow"
+
+
 # --- commands ---------------------------------------------------------------------------------
 
 BOTH = '{allow = [["git", "status", "**"]], deny = [["rm", "**"]]}'
@@ -275,6 +289,9 @@ ALLOWS = '{allow = [["git", "status", "**"]]}'
         ("deny", DENIES, "git push", None),
         ("deny", DENIES, "git $X", "ask"),
         ("deny", DENIES, None, "deny"),
+        ("deny", DENIES, "runner rm x", "ask"),
+        ("deny", DENIES, "runner farm x", None),
+        ("deny", DENIES, "uv run rm x", "deny"),
     ],
 )
 def test_a_rule_on_commands_answers_by_its_lists(
@@ -283,6 +300,44 @@ def test_a_rule_on_commands_answers_by_its_lists(
     text = rule(ruling, tools='["bash"]', command=commands)
 
     assert said(text, call({"command": command}, tool="bash")).answer == expected
+
+
+SHELL = {"tool": "bash", "surface": "*", "agents": ("helper", "boss"), "scopes": ("sh", "net")}
+
+
+@pytest.mark.promise("G1")
+@pytest.mark.parametrize(
+    "selector, allows",
+    [
+        ({"tools": '["bash"]'}, True),
+        ({"surfaces": '["shell"]'}, False),
+        ({"agents": '["boss"]'}, False),
+        ({"sessions": '["s"]'}, True),
+        ({"requesters": '["rita"]'}, True),
+        ({"scopes": '["sh"]'}, False),
+    ],
+)
+@pytest.mark.parametrize("ruling", ["allow", "ask", "deny"])
+def test_a_rule_that_denies_a_command_binds_as_widely_as_one_that_denies(
+    ruling: str, selector: Mapping[str, str], allows: bool
+) -> None:
+    commands = DENIES if ruling == "deny" else BOTH
+    text = rule(ruling, command=commands, **selector)
+
+    assert said(text, call({"command": "rm x"}, **SHELL)).answer == "deny"
+    quiet = said(text, call({"command": "git status"}, **SHELL)).answer
+    assert quiet == ("allow" if ruling == "allow" and allows else None)
+
+
+def test_what_a_rule_that_denies_commands_looks_at_is_known_wherever_it_binds() -> None:
+    label = '{source = "judge", label = "pii"}'
+    text = rule(
+        "allow", surfaces='["shell"]', command=BOTH, first_of_its_kind="true", annotation=label
+    )
+
+    assert kinds(policy(text), call(surface="*")) == {()}
+    assert sources(policy(text), call(surface="*")) == frozenset({"judge"})
+    assert sources(policy(text), call(surface="mail")) == frozenset()
 
 
 def test_what_a_command_is_denied_for_is_denied_though_a_condition_is_in_doubt() -> None:

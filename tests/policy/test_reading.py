@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from placet.core.canonical import digest_of
 from placet.core.values import Escalation
 from placet.policy.faults import PolicyTrouble
-from placet.policy.lines import lines_of
-from placet.policy.reading import MAX_BYTES, MAX_RULES, read
+from placet.policy.people import members
+from placet.policy.reading import MAX_BYTES, MAX_GROUPS, MAX_RULES, read
 from placet.policy.rules import Argument, CostAbove, Demands
 from tests.policy.files import NAME, faults, policy, rule
 
@@ -198,10 +195,13 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(text: str, says: str) -
         ({"cost_above": '{amount = "1000"}'}, "currency must be a text."),
         ({"cost_above": '{currency = "USD"}'}, "amount must be a number."),
         ({"cost_above": "1000"}, "cost_above must be a table."),
+        ({"cost_above": '{amount = -1, currency = "USD"}'}, "amount must not be below 0: nothing"),
         ({"irreversible": '"yes"'}, "irreversible must be true or false."),
         ({"kind_of": '["to"]'}, "kind_of only matters beside first_of_its_kind."),
         ({"first_of_its_kind": "true", "kind_of": '["to.*"]'}, "No star stands here"),
         ({"low_confidence_below": "true"}, "low_confidence_below must be a number."),
+        ({"low_confidence_below": "50"}, "low_confidence_below must be above 0 and at most 1"),
+        ({"low_confidence_below": "0"}, "low_confidence_below must be above 0 and at most 1"),
         ({"annotation": '{label = "pii"}'}, "source must be a text."),
         ({"cel": '"args.amount >"'}, "It is no CEL at character 13."),
         ({"cel": '"amount > 5"'}, "There is no amount in CEL here."),
@@ -226,6 +226,71 @@ def test_what_is_wrong_with_a_rule_is_said_with_its_line(more: dict[str, Any], s
 
     told = [each.split(": ", 1)[1] for each in found if each[0] in "56"]
     assert any(each.startswith(says) for each in told), found
+
+
+SPACED = "Each word stands by itself, and"
+PATTERN = "Words are compared as they are, and"
+NAMELESS = "A rule on commands begins with the name of a command, and"
+EMPTY = "holds nothing. Leave it out, or say something."
+
+
+@pytest.mark.promise("G1")
+@pytest.mark.parametrize(
+    "more, says",
+    [
+        *(
+            ({"command": f"{{deny = [{command}]}}"}, says)
+            for command, says in [
+                ('["rm -rf"]', f"{SPACED} 'rm -rf' is empty or holds a space."),
+                ('["rm **"]', SPACED),
+                ('[" rm", "**"]', SPACED),
+                ('["git", "push -f"]', SPACED),
+                ('["rm", "", "**"]', SPACED),
+                ('["rm", "\\t"]', SPACED),
+                ('["rm\\u00a0", "**"]', SPACED),
+                ('{words = ["rm", "**"], having = ["-r -f"]}', SPACED),
+                ('{words = ["rm", "**"], unless = [""]}', SPACED),
+                ('["rm*", "**"]', f"{PATTERN} 'rm*' is written as a pattern: `*` and `**` stand"),
+                ('["r?", "**"]', PATTERN),
+                ('["r[m]", "**"]', PATTERN),
+                ('["git", "push*", "**"]', PATTERN),
+                ('["git", "pus?", "**"]', PATTERN),
+                ('["git", "***"]', PATTERN),
+                ('["rm;", "**"]', f"{NAMELESS} 'rm;' is none."),
+                ('["/usr/bin/", "**"]', NAMELESS),
+                ('["./", "**"]', NAMELESS),
+                ('["A=b", "rm", "**"]', NAMELESS),
+                ('["\'rm\'", "**"]', NAMELESS),
+                ('["$(rm)", "**"]', NAMELESS),
+                ('["#rm", "**"]', NAMELESS),
+                ('{words = ["rm", "**"], having = []}', f"having {EMPTY}"),
+                ('{words = ["rm", "**"], unless = []}', f"unless {EMPTY}"),
+            ]
+        ),
+        ({"when": "[]"}, f"when {EMPTY}"),
+        ({"unless": "[]"}, f"unless {EMPTY}"),
+    ],
+)
+@pytest.mark.parametrize("ruling", ["allow", "ask", "deny"])
+def test_a_rule_that_could_never_matter_is_a_fault(
+    ruling: str, more: dict[str, Any], says: str
+) -> None:
+    """Whoever wrote it meant a rule that matters, and would believe that there is one."""
+    (found,) = faults("version = 1\n" + rule(ruling, **more))
+
+    assert found.startswith(f"5: {says}"), found
+
+
+def test_a_list_of_steps_with_nothing_in_it_is_a_fault() -> None:
+    assert faults("version = 1\n" + rule(escalate="[]")) == [f"5: escalate {EMPTY}"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ['["[", "**"]', '["/bin/rm", "*", "**"]', '["g++", "**"]', '{words = ["ls"], options = []}'],
+)
+def test_a_rule_on_commands_names_a_program_in_any_way_that_there_is(command: str) -> None:
+    assert faults("version = 1\n" + rule("deny", command=f"{{deny = [{command}]}}")) == []
 
 
 @pytest.mark.parametrize("ruling", ["allow", "deny"])
@@ -292,6 +357,11 @@ def test_a_rule_has_a_name_that_people_can_read(name: str) -> None:
         (b"version = 1\nx = " + b"[" * 100_000, ": It is nested too deep."),
         (b"version = 1\nx = " + b"9" * 5_000, ":2: It is no TOML: "),
         (b"version = 1\x00", ":1: It is no TOML: "),
+        (
+            b"version = 1\nx = 0x" + b"f" * 6_000,
+            ":2: There is a number with more than 1000 digits.",
+        ),
+        (b"version = 1\nx = [{y = 0b" + b"1" * 9_000 + b"}]", ":2: There is a number with more"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_no_policy(data: bytes, says: str) -> None:
@@ -305,6 +375,68 @@ def test_a_file_has_a_bounded_number_of_rules() -> None:
     text = "version = 1\n" + "".join(rule(name=f"r{n}") for n in range(MAX_RULES + 1))
 
     assert faults(text) == ["1502: There are more than 500 rules."]
+
+
+UNTIL = "until = 2027-01-01T00:00:00Z"
+
+
+@pytest.mark.promise("G10")
+@pytest.mark.parametrize(
+    "text",
+    [
+        rule(approvers='["ana", "Ana"]', quorum=2),
+        rule(approvers='["ana", "\uff41na"]', quorum=2),
+        rule(approvers='["cafe\u0301", "caf\u00e9"]', quorum=2),
+        rule(approvers='["stra\u00dfe", "STRASSE"]'),
+        rule(approvers='["ana"]') + rule(name="b", approvers='["Ana"]'),
+        rule(approvers='["ana"]', escalate='[{after = "1m", approvers = ["Ana"]}]'),
+        rule(approvers='["ana"]', requesters='["Ana"]'),
+        '[groups]\na = ["ana"]\nb = ["Ana"]\n',
+        '[groups]\na = ["ana", "@b"]\nb = ["Ana"]\n',
+        '[groups]\na = ["ana"]\n[defaults]\napprovers = ["Ana"]\n',
+        rule(approvers='["ana"]') + f'[[delegation]]\nfrom = "Ana"\nto = "bo"\n{UNTIL}',
+        f'[[delegation]]\nfrom = "ana"\nto = "Ana"\n{UNTIL}',
+    ],
+)
+def test_a_person_who_is_written_in_two_ways_is_a_fault(text: str) -> None:
+    """Two spellings would be two people to a quorum, and one to whoever knows them."""
+    (found,) = faults("version = 1\n" + text)
+
+    assert "in another spelling: a person has one name." in found
+
+
+def test_people_whose_names_only_look_alike_to_a_pattern_are_two() -> None:
+    text = rule(approvers='["ana", "anna", "ana2"]', requesters='["Ana*"]', quorum=3)
+
+    assert faults("version = 1\n" + text) == []
+
+
+def chain(count: int) -> str:
+    """Write down groups each of which is the only member of the one before it."""
+    return "[groups]\n" + "".join(f"g{n} = ['@g{n + 1}']\n" for n in range(count - 1))
+
+
+def test_groups_in_groups_are_read_however_deep_they_are() -> None:
+    last = f"g{MAX_GROUPS - 1}"
+    text = chain(MAX_GROUPS) + f"{last} = ['ana', 'bo']\n" + rule(quorum=2, approvers='["@g0"]')
+    found = policy(text)
+
+    assert members(found, found.rules[0].demands.approvers) == ("ana", "bo")
+    assert faults("version = 1\n" + chain(MAX_GROUPS) + f"{last} = ['@g0']") == [
+        "3: The group g0 includes itself."
+    ]
+    assert faults("version = 1\n" + chain(MAX_GROUPS + 1) + f"g{MAX_GROUPS} = []") == [
+        "2: There are more than 1000 groups."
+    ]
+
+
+def test_groups_that_share_their_members_are_each_looked_at_once() -> None:
+    pairs = [f"{a}{n} = ['@a{n + 1}', '@b{n + 1}']" for n in range(60) for a in "ab"]
+    text = "\n".join(["[groups]", *pairs, "a60 = ['ana']", "b60 = ['bo', 'ana']", ""])
+    found = policy(text + rule(approvers='["@b0", "cy"]', requesters='["@a0"]'))
+
+    assert members(found, found.rules[0].demands.approvers) == ("ana", "bo", "cy")
+    assert found.rules[0].selectors[0].patterns == ("ana", "bo")
 
 
 # --- the document -----------------------------------------------------------------------------
@@ -335,101 +467,3 @@ def test_files_that_say_the_same_have_the_same_document() -> None:
 def test_files_that_say_something_else_have_another_document(before: str, after: str) -> None:
     assert before in WHOLE
     assert digest(WHOLE) != digest(WHOLE.replace(before, after))
-
-
-# --- lines ------------------------------------------------------------------------------------
-
-TRICKY = """a = 1
-b.c = [ # [ { "
-  1,
-  {x = "]", 'y z' = '''
-}''', w.v = [2
-  ]},
-]
-[t."q.r"]
-s = \"\"\"
-[[no]]
-n = \\\"\"\"\"
-k = 5 # = 6
-
-[[l]]
-m = 1
-[[l]]
-m = 2
-[l.sub]
-o = 1979-05-27 07:32:00Z
-[[l.deep]]
-p = ""
-"""
-
-
-def test_the_lines_of_a_text_are_found_whatever_stands_in_its_strings() -> None:
-    tomllib.loads(TRICKY)
-    lines = lines_of(TRICKY)
-
-    assert lines["a",] == 1
-    assert lines["b", "c"] == 2
-    assert lines["b", "c", 0] == 3
-    assert lines["b", "c", 1, "y z"] == 4
-    assert lines["b", "c", 1, "w", "v"] == 5
-    assert lines["t", "q.r", "s"] == 9
-    assert lines["t", "q.r", "k"] == 12
-    assert ("no",) not in lines
-    assert [lines["l", 0, "m"], lines["l", 1, "m"]] == [15, 17]
-    assert lines["l", 1, "sub", "o"] == 19
-    assert lines["l", 1, "deep", 0, "p"] == 21
-
-
-scalars = st.one_of(st.integers(0, 99), st.booleans(), st.text(max_size=5))
-values = st.recursive(
-    scalars,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-
-
-def written(value: Any) -> str:
-    """Write a value down as TOML, each element of a list in a line of its own."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case int():
-            return str(value)
-        case str():
-            escaped = "".join(
-                f"\\U{ord(c):08x}" if c in '"\\' or not c.isprintable() else c for c in value
-            )
-            return f'"{escaped}"'
-        case list():
-            return "[\n" + "".join(f"{written(each)},\n" for each in value) + "]"
-        case _:
-            pairs = ", ".join(f"{written(key)} = {written(each)}" for key, each in value.items())
-            return "{" + pairs + "}"
-
-
-@given(document=st.dictionaries(st.text(min_size=1, max_size=4), values, max_size=4))
-def test_every_value_of_a_text_has_a_line_and_it_stands_there(document: dict[str, Any]) -> None:
-    text = "".join(f"{written(key)} = {written(value)}\n" for key, value in document.items())
-    lines = lines_of(text)
-    paths: list[tuple[str | int, ...]] = []
-
-    def walk(value: Any, path: tuple[str | int, ...]) -> None:
-        if path:
-            paths.append(path)
-        for key, each in (
-            value.items()
-            if isinstance(value, dict)
-            else enumerate(value)
-            if isinstance(value, list)
-            else ()
-        ):
-            walk(each, (*path, key))
-
-    walk(tomllib.loads(text), ())
-
-    assert set(paths) == set(lines)
-    for path in paths:
-        if isinstance(path[-1], str):
-            assert written(path[-1]) in text.split("\n")[lines[path] - 1]

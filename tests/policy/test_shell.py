@@ -123,7 +123,18 @@ WRAPPINGS = (
     "cat <( {} )",
     "cat <<E\n$( {} )\nE",
 )
-IN_QUOTES = ("sh -c {}", "bash -xc {}", "eval {}", "xargs sh -c {}", "su -c {}", "ssh host {}")
+IN_QUOTES = (
+    "sh -c {}",
+    "bash -xc {}",
+    "eval {}",
+    "eval -- {}",
+    "xargs sh -c {}",
+    "su -c {}",
+    "ssh host {}",
+    "hyperfine {}",
+    "nix-shell --run {}",
+    "npx -c {}",
+)
 BEFORE = (
     "sudo",
     "sudo -u root",
@@ -134,6 +145,13 @@ BEFORE = (
     "xargs",
     "exec",
     "time",
+    "time !",
+    "linux32",
+    "choom -n 0 --",
+    "docker exec it",
+    "uv run",
+    "ip netns exec x",
+    "/lib/ld-linux.so.2",
 )
 
 
@@ -194,6 +212,28 @@ def test_a_variable_that_changes_what_runs_is_asked_whatever_a_rule_permits() ->
 
     assert rule_on("ANY=1 ls", allow).answer == "allow"
     assert rule_on("GIT_DIR=1 ls", allow).answer == "ask"
+
+
+@pytest.mark.promise("G1")
+@pytest.mark.parametrize(
+    "allow, text, answer",
+    [
+        (rule("runner", "**"), "runner rm -rf x", "ask"),
+        (rule("runner", "**"), "runner /bin/RM -r x", "ask"),
+        (rule("runner", "*", "-rf", "*"), "runner rm -rf x", "ask"),
+        (rule("runner", "**"), "runner rm x", "allow"),
+        (rule("runner", "**"), "runner farm -rf x", "allow"),
+        (rule("runner", "rm", "**"), "runner rm -rf x", "allow"),
+        (rule("runner", "rm", "**"), "runner rm rm -rf x", "ask"),
+        (rule("grep", "**"), "grep rm -rf x", "allow"),
+        (rule("x", "**"), "x " + "rm " * 2_000 + "y", "ask"),
+    ],
+)
+def test_a_denied_command_in_the_words_of_a_program_that_nobody_knows_is_a_doubt(
+    allow: CommandRule, text: str, answer: str
+) -> None:
+    """Whatever the program is: what its rule spells out is what the rule's author has seen."""
+    assert rule_on(text, [allow]).answer == answer
 
 
 def test_where_a_command_came_from_is_known() -> None:

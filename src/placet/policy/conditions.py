@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from placet.core.canonical import JsonValue, Unreadable, digest_of
 from placet.core.money import Money
@@ -157,6 +158,8 @@ def _cost(condition: CostAbove, facts: Facts) -> Finding:
     amount = facts.cost.amount(facts.arguments)
     if amount is None:
         return in_doubt(f"{facts.cost.field} is no amount")
+    if amount < 0:  # Whoever pays a negative amount takes; how much is at stake nobody can tell.
+        return in_doubt(f"{facts.cost.field} is below 0")
     return found(amount > condition.amount)
 
 
@@ -164,23 +167,31 @@ def _confidence(condition: LowConfidence, facts: Facts) -> Finding:
     if isinstance(facts.arguments, str):
         return in_doubt(UNREADABLE)
     given = [labels.get(CONFIDENCE) for labels in facts.annotations.values() if labels is not None]
-    said = [number(value) for value in given if value is not None]
+    said = [_share(value) for value in given if value is not None]
     if any(value is not None and value < condition.below for value in said):
         return found(holds=True)
     if not said or None in said or None in facts.annotations.values():
-        return in_doubt(f"no trusted source has said its `{CONFIDENCE}`")
+        return in_doubt(f"no trusted source has said its `{CONFIDENCE}`, from 0 to 1")
     return FAILS
+
+
+def _share(value: JsonValue) -> Decimal | None:
+    """Give a number from 0 to 1; None: it is none, as is a number of percents."""
+    share = number(value)
+    return share if share is not None and 0 <= share <= 1 else None
 
 
 def _annotation(condition: Annotated, facts: Facts) -> Finding:
     labels = facts.annotations.get(condition.source)
     if labels is None:
         return in_doubt(f"the source {condition.source} has said nothing")
-    value = labels.get(condition.label)
-    if not condition.tests:
-        return found(value is not None and value is not False)
-    there = MISSING if condition.label not in labels else value
-    return compared(there, condition.tests, called=f"{condition.source}.{condition.label}")
+    value = labels.get(condition.label, MISSING)
+    called = f"{condition.source}.{condition.label}"
+    if condition.tests:
+        return compared(value, condition.tests, called=called)
+    if isinstance(value, (bool, Missing)):
+        return found(value is True)
+    return in_doubt(f"{called} is neither true nor false")
 
 
 def _expression(text: str, facts: Facts) -> Finding:

@@ -111,13 +111,13 @@ def check(rule: Rule, facts: Facts) -> Checked:
     answer: Answer | None = rule.ruling
     commands: tuple[str, ...] = ()
     doubt = ""
-    if (unlike := _unlike(rule, facts, rule.ruling, _ONE_NAME)) is not None:
+    if (unlike := _unlike(rule, facts, _widest(rule))) is not None:
         return Checked(rule=rule, matches=False, answer=answer, unlike=unlike)
     if rule.commands is not None:
         answer, commands, doubt = answer_of(rule.commands, rule.ruling, facts)
     if answer is None:
         return Checked(rule=rule, matches=False, answer=None, commands=commands)
-    if (unlike := _unlike(rule, facts, answer, _SEVERAL_NAMES)) is not None:
+    if (unlike := _unlike(rule, facts, answer)) is not None:
         return Checked(rule=rule, matches=False, answer=answer, unlike=unlike)
     held = tuple(_held(rule, facts, answer))
     return Checked(
@@ -149,16 +149,18 @@ def _held(rule: Rule, facts: Facts, answer: Answer) -> Iterator[Held]:
 # --- whom a rule is for -----------------------------------------------------------------------
 
 
-_ONE_NAME: frozenset[SelectorKind] = frozenset({"tools", "surfaces", "sessions", "requesters"})
-_SEVERAL_NAMES: frozenset[SelectorKind] = frozenset({"agents", "scopes"})
+def _widest(rule: Rule) -> Answer:
+    """Give the answer of a rule by which it is for the most calls.
+
+    A rule that allows binds as widely as one that denies, where it denies by its commands.
+    """
+    return rule.ruling if rule.commands is None else "deny"
 
 
-def _unlike(
-    rule: Rule, facts: Facts, answer: Answer, kinds_: frozenset[SelectorKind]
-) -> SelectorKind | None:
-    """Name a selector of these kinds that does not choose the call."""
+def _unlike(rule: Rule, facts: Facts, answer: Answer) -> SelectorKind | None:
+    """Name a selector that does not choose the call, where the rule would answer so."""
     for each in rule.selectors:
-        if each.kind in kinds_ and not _chooses(each, facts, answer):
+        if not _chooses(each, facts, answer):
             return each.kind
     return None
 
@@ -218,8 +220,7 @@ def answer_of(
     if ruled.answer == "deny":
         return "deny", ruled.reasons, ""
     if answer == "deny":
-        doubtful = bool(parsed.doubts)
-        return ("ask" if doubtful else None), ruled.reasons if doubtful else (), ""
+        return ("ask" if ruled.doubts else None), ruled.doubts, ""
     if ruled.answer == "ask":
         return "ask", ruled.reasons, ""
     return ("allow" if answer == "allow" else None), ruled.reasons, ""
@@ -247,6 +248,6 @@ def sources(policy: Policy, facts: Facts) -> frozenset[str] | None:
 
 def _conditions(policy: Policy, facts: Facts) -> Iterator[Condition]:
     for rule in policy.rules:
-        if _unlike(rule, facts, rule.ruling, _ONE_NAME) is None:
+        if _unlike(rule, facts, _widest(rule)) is None:
             yield from rule.when
             yield from rule.unless

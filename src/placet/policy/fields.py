@@ -195,6 +195,12 @@ class Fields:
             if key in table:
                 self.fault((*path, key), f"{key} {because}")
 
+    def filled(self, table: Table, path: Path, keys: Collection[str]) -> None:
+        """Note lists with nothing in them: they say nothing, and look as if they did."""
+        for key in keys:
+            if table.get(key) == []:
+                self.fault((*path, key), f"{key} holds nothing. Leave it out, or say something.")
+
     def kept(self, path: Path, make: Callable[[], T], errors: type[Exception]) -> T | None:
         """Make something that holds its own parts against what they must be."""
         try:

@@ -29,6 +29,10 @@ MISSING: Final = Missing()
 UNLIKE: Final = in_doubt("of another kind")
 
 
+#: What is found of two texts that are one number: whether they are meant as texts nobody knows.
+SPELLED: Final = in_doubt("the same number, written otherwise")
+
+
 def number(value: object) -> Decimal | None:
     """Give the exact number that a value is, or that is written in it; None: it is none."""
     if isinstance(value, bool):
@@ -87,9 +91,10 @@ def same(value: JsonValue, operand: Operand) -> Finding:
     if isinstance(operand, bool) or isinstance(value, bool):
         both = isinstance(operand, bool) and isinstance(value, bool)
         return found(value is operand) if both else UNLIKE
-    if isinstance(operand, str) and isinstance(value, str):
-        return found(value == operand)
     ours, theirs = number(value), number(operand)
+    if isinstance(operand, str) and isinstance(value, str):
+        written_otherwise = value != operand and ours is not None and ours == theirs
+        return SPELLED if written_otherwise else found(value == operand)
     return UNLIKE if ours is None or theirs is None else found(ours == theirs)
 
 

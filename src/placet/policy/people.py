@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from placet.core.values import REQUESTER, without
@@ -14,12 +15,32 @@ def members(policy: Policy, names: Iterable[str]) -> tuple[str, ...]:
 
     Whoever a run acts for, and a group that is not there, stay as they are named.
     """
-    found: dict[str, None] = {}
-    for name in names:
-        group = policy.groups.get(name.removeprefix(GROUP)) if name.startswith(GROUP) else None
-        for person in (name,) if group is None or name == REQUESTER else members(policy, group):
-            found[person] = None
-    return tuple(found)
+    return tuple(dict.fromkeys(people_in(policy.groups, names)))
+
+
+def people_in(groups: Mapping[str, Iterable[str]], names: Iterable[str]) -> Iterator[str]:
+    """Name people in their order, each group's members in its place, and each group once.
+
+    It looks at each group once and into no depth of calls, so that no file takes long or fails.
+    """
+    seen: set[str] = set()
+    ahead = [iter(names)]
+    while ahead:
+        name = next(ahead[-1], None)
+        if name is None:
+            ahead.pop()
+            continue
+        group = groups.get(name.removeprefix(GROUP)) if name.startswith(GROUP) else None
+        if group is None or name == REQUESTER:
+            yield name
+        elif name not in seen:
+            seen.add(name)
+            ahead.append(iter(group))
+
+
+def folded(name: str) -> str:
+    """Give what names have in common that differ only by case, or by how characters are coded."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
 def named(policy: Policy) -> frozenset[str]:

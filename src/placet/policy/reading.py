@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import get_args
@@ -18,17 +18,21 @@ from placet.core.values import REQUESTER
 from placet.policy.faults import Fault, PolicyTrouble
 from placet.policy.fields import Fields, Table
 from placet.policy.lines import Path, lines_of
-from placet.policy.people import members
+from placet.policy.people import folded, members
 from placet.policy.reading_rules import HOLDS, approvers, rule_from
-from placet.policy.rules import GROUP, Defaults, Delegation, Mode, Policy, Rule
+from placet.policy.rules import ANY, GROUP, Defaults, Delegation, Mode, Policy, Rule
 
 #: What a file of this format says of itself.
 VERSION = 1
 
-#: The largest file, in bytes, and the most rules that are read.
+#: The largest file, in bytes, and the most rules, waiting requests and groups that it may say.
 MAX_BYTES = 256 * 1024
 MAX_RULES = 500
 MAX_WAITING = 10_000
+MAX_GROUPS = 1_000
+
+#: The most digits of a whole number, however it is written.
+MAX_NUMBER = 1_000
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 KEYS = ("version", "surfaces", "groups", "defaults", "delegation", "rule")
@@ -58,6 +62,7 @@ def read(data: bytes, *, file: str) -> Policy:
     )
     if not fields.faults:
         _check_numbers(fields, policy)
+        _check_spellings(fields, policy)
     if fields.faults:
         raise PolicyTrouble(file, fields.faults)
     return policy
@@ -71,6 +76,7 @@ def _parsed(data: bytes, file: str) -> tuple[Fields, Table]:
         text = data.decode("utf-8").replace("\r\n", "\n")
         found = tomllib.loads(text, parse_float=Decimal)
         fields = Fields(lines_of(text))
+        too_long = _too_long(found)
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise PolicyTrouble(file, [Fault(line=line, message="It is no UTF-8.")]) from error
@@ -84,10 +90,26 @@ def _parsed(data: bytes, file: str) -> tuple[Fields, Table]:
         line = int(place[1]) if place and place[1] else last
         told = f"It is no TOML: {_PLACE.sub('', said)}."
         raise PolicyTrouble(file, [Fault(line=line, message=told)]) from error
+    for path in too_long:
+        fields.fault(path, f"There is a number with more than {MAX_NUMBER} digits.")
+    if fields.faults:
+        raise PolicyTrouble(file, fields.faults)
     return fields, fields.table(found, (), KEYS)
 
 
-def _rules(fields: Fields, found: Table, groups: Mapping[str, object]) -> tuple[Rule, ...]:
+def _too_long(value: object, path: Path = ()) -> list[Path]:
+    """Name the places of whole numbers that are too long to be written out, hexadecimal as well."""
+    if isinstance(value, int):
+        return [path] if abs(value) >= 10**MAX_NUMBER else []
+    parts: Iterable[tuple[str | int, object]] = ()
+    if isinstance(value, dict):
+        parts = value.items()
+    elif isinstance(value, list):
+        parts = enumerate(value)
+    return [at for name, part in parts for at in _too_long(part, (*path, name))]
+
+
+def _rules(fields: Fields, found: Table, groups: Mapping[str, list[str]]) -> tuple[Rule, ...]:
     tables = fields.tables(found, (), "rule")
     if len(tables) > MAX_RULES:
         fields.fault(("rule", MAX_RULES), f"There are more than {MAX_RULES} rules.")
@@ -121,6 +143,9 @@ def _groups(fields: Fields, found: Table) -> dict[str, list[str]]:
     if not isinstance(value, dict):
         fields.fault(("groups",), "groups must be a table.")
         return {}
+    if len(value) > MAX_GROUPS:
+        fields.fault(("groups",), f"There are more than {MAX_GROUPS} groups.")
+        return {}
     groups: dict[str, list[str]] = {}
     for name in value:
         path: Path = ("groups", name)
@@ -135,19 +160,25 @@ def _groups(fields: Fields, found: Table) -> dict[str, list[str]]:
         for place, person in enumerate(people):
             if person.startswith(GROUP) and person.removeprefix(GROUP) not in groups:
                 fields.fault(("groups", name, place), f"There is no group {person}.")
-        if _includes(groups, name, name, frozenset()):
+        if _includes(groups, name):
             fields.fault(("groups", name), f"The group {name} includes itself.")
             groups[name] = []
     return groups
 
 
-def _includes(
-    groups: Mapping[str, list[str]], outer: str, wanted: str, seen: frozenset[str]
-) -> bool:
-    if outer in seen:
-        return False
-    inner = [one.removeprefix(GROUP) for one in groups.get(outer, []) if one.startswith(GROUP)]
-    return any(one == wanted or _includes(groups, one, wanted, seen | {outer}) for one in inner)
+def _includes(groups: Mapping[str, list[str]], name: str) -> bool:
+    """Say whether a group includes itself; each group is looked at once, in no depth of calls."""
+    seen: set[str] = set()
+    ahead = [name]
+    while ahead:
+        for one in groups.get(ahead.pop(), []):
+            inner = one.removeprefix(GROUP)
+            if one.startswith(GROUP) and inner not in seen:
+                if inner == name:
+                    return True
+                seen.add(inner)
+                ahead.append(inner)
+    return False
 
 
 def _delegations(fields: Fields, found: Table) -> tuple[Delegation, ...]:
@@ -167,7 +198,7 @@ def _delegations(fields: Fields, found: Table) -> tuple[Delegation, ...]:
     return tuple(delegations)
 
 
-def _defaults(fields: Fields, found: Table, groups: Mapping[str, object]) -> Defaults:
+def _defaults(fields: Fields, found: Table, groups: Mapping[str, list[str]]) -> Defaults:
     path: Path = ("defaults",)
     table = fields.table(found.get("defaults", {}), path, DEFAULTS)
     return Defaults(
@@ -196,6 +227,41 @@ def _check_numbers(fields: Fields, policy: Policy) -> None:
         deadline = demands.deadline or policy.defaults.deadline or LASTS
         if any(step.after >= deadline for step in demands.escalation):
             fields.fault((*path, "escalate"), "A step of escalate comes after the deadline.")
+
+
+def _check_spellings(fields: Fields, policy: Policy) -> None:
+    """Find people who are written in two ways: they would count as two, and be one.
+
+    Requesters that are patterns are no names.
+    """
+    first: dict[str, str] = {}
+    for path, name in _spelled(policy):
+        other = first.setdefault(folded(name), name)
+        if other != name:
+            fields.fault(path, f"{name!r} is {other!r} in another spelling: a person has one name.")
+
+
+def _spelled(policy: Policy) -> Iterator[tuple[Path, str]]:
+    """Name every person of a policy with the place where the name stands."""
+    for group, people in policy.groups.items():
+        for place, name in enumerate(people):
+            yield ("groups", group, place), name
+    for place, name in enumerate(policy.defaults.approvers):
+        yield ("defaults", "approvers", place), name
+    for place, delegation in enumerate(policy.delegations):
+        yield ("delegation", place, "from"), delegation.giver
+        yield ("delegation", place, "to"), delegation.deputy
+    for number, rule in enumerate(policy.rules):
+        for place, name in enumerate(rule.demands.approvers):
+            yield ("rule", number, "approvers", place), name
+        for step in rule.demands.escalation:
+            for name in step.approvers:
+                yield ("rule", number, "escalate"), name
+        for selector in rule.selectors:
+            if selector.kind == "requesters":
+                for name in selector.patterns:
+                    if ANY not in name:
+                        yield ("rule", number, "requesters"), name
 
 
 def _document(value: object) -> JsonValue:

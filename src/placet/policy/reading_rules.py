@@ -6,7 +6,7 @@ a rule that only allows: who wrote it meant something else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from placet.core.errors import InvalidInput
@@ -15,6 +15,7 @@ from placet.policy.cel import ExpressionTrouble, checked
 from placet.policy.fields import Fields, Table
 from placet.policy.lines import Path
 from placet.policy.operators import number
+from placet.policy.people import people_in
 from placet.policy.rules import (
     ANY,
     GROUP,
@@ -75,7 +76,9 @@ _LISTS: frozenset[Operator] = frozenset({"in", "not_in"})
 _THERE: frozenset[Operator] = frozenset({"present", "absent"})
 
 
-def rule_from(fields: Fields, value: object, path: Path, groups: Mapping[str, object]) -> Rule:
+def rule_from(
+    fields: Fields, value: object, path: Path, groups: Mapping[str, Sequence[str]]
+) -> Rule:
     """Read one rule."""
     table = fields.table(value, path, RULE_KEYS)
     name = fields.name(table.get("name"), (*path, "name"), "name", most=100)
@@ -105,7 +108,7 @@ def rule_from(fields: Fields, value: object, path: Path, groups: Mapping[str, ob
 
 
 def _selectors(
-    fields: Fields, table: Table, path: Path, groups: Mapping[str, object]
+    fields: Fields, table: Table, path: Path, groups: Mapping[str, Sequence[str]]
 ) -> tuple[Selector, ...]:
     found = []
     for kind in SELECTORS:
@@ -119,7 +122,7 @@ def _selectors(
 
 
 def _requesters(
-    fields: Fields, names: tuple[str, ...], path: Path, groups: Mapping[str, object]
+    fields: Fields, names: tuple[str, ...], path: Path, groups: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
     """Put the members of groups in their places; who a run acts for is always a person."""
     found: list[str] = []
@@ -127,29 +130,17 @@ def _requesters(
         if not name.startswith(GROUP):
             found.append(name)
         elif name[1:] in groups:
-            found += _people(groups, name[1:], frozenset())
+            found += (one for one in people_in(groups, [name]) if not one.startswith(GROUP))
         else:
             fields.fault((*path, place), f"There is no group {name}.")
     return tuple(dict.fromkeys(found))
-
-
-def _people(groups: Mapping[str, object], name: str, above: frozenset[str]) -> list[str]:
-    members = groups.get(name)
-    if name in above or not isinstance(members, list):
-        return []
-    found: list[str] = []
-    for member in members:
-        if isinstance(member, str) and member.startswith(GROUP):
-            found += _people(groups, member[1:], above | {name})
-        elif isinstance(member, str):
-            found.append(member)
-    return found
 
 
 # --- what must hold ---------------------------------------------------------------------------
 
 
 def _conditions(fields: Fields, table: Table, path: Path, key: str) -> tuple[Condition, ...]:
+    fields.filled(table, path, (key,))
     found = []
     for value, at in fields.tables(table, path, key):
         condition = fields.table(value, at, ("argument", *OPERATORS))
@@ -217,6 +208,9 @@ def _triggers(fields: Fields, table: Table, path: Path) -> tuple[Condition, ...]
     found.append(_first(fields, table, path))
     if "low_confidence_below" in table:
         below = fields.exact(table, path, "low_confidence_below")
+        if below is not None and not 0 < below <= 1:
+            told = "low_confidence_below must be above 0 and at most 1: a confidence is a share."
+            fields.fault((*path, "low_confidence_below"), told)
         found.append(None if below is None else LowConfidence(below=below))
     found.append(_annotation(fields, table, path))
     if "cel" in table:
@@ -232,6 +226,8 @@ def _cost(fields: Fields, table: Table, path: Path) -> CostAbove | None:
     path = (*path, "cost_above")
     cost = fields.table(table["cost_above"], path, ("amount", "currency"))
     amount = fields.exact(cost, path, "amount")
+    if amount is not None and amount < 0:
+        fields.fault((*path, "amount"), "amount must not be below 0: nothing costs less.")
     currency = fields.name(cost.get("currency"), (*path, "currency"), "currency")
     return None if amount is None else CostAbove(amount=amount, currency=currency)
 
@@ -304,6 +300,7 @@ def _pattern(fields: Fields, value: object, path: Path) -> CommandRule | None:
         _words(fields, table, path, key)
         for key in ("words", "options", "unless", "having", "assigns")
     )
+    fields.filled(table, path, ("unless", "having"))
     writes = fields.flag(table, path, "writes") or False
 
     def made() -> CommandRule:
@@ -332,7 +329,9 @@ def _words(fields: Fields, table: Table, path: Path, key: str) -> tuple[str, ...
 # --- what it demands --------------------------------------------------------------------------
 
 
-def _demands(fields: Fields, table: Table, path: Path, groups: Mapping[str, object]) -> Demands:
+def _demands(
+    fields: Fields, table: Table, path: Path, groups: Mapping[str, Sequence[str]]
+) -> Demands:
     exclude = fields.flag(table, path, "exclude_requester")
     return Demands(
         approvers=approvers(fields, table, path, "approvers", groups),
@@ -345,7 +344,7 @@ def _demands(fields: Fields, table: Table, path: Path, groups: Mapping[str, obje
 
 
 def approvers(
-    fields: Fields, table: Table, path: Path, key: str, groups: Mapping[str, object]
+    fields: Fields, table: Table, path: Path, key: str, groups: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
     """Read a list of people and groups; who a run acts for may stand in it as @requester."""
     names = fields.names(table, path, key)
@@ -359,8 +358,9 @@ def approvers(
 
 
 def _escalation(
-    fields: Fields, table: Table, path: Path, groups: Mapping[str, object]
+    fields: Fields, table: Table, path: Path, groups: Mapping[str, Sequence[str]]
 ) -> tuple[Escalation, ...]:
+    fields.filled(table, path, ("escalate",))
     steps = []
     for value, at in fields.tables(table, path, "escalate"):
         step = fields.table(value, at, ("after", "approvers", "channel"))

@@ -53,7 +53,10 @@ _INTERPRETERS = re.compile(
 )
 
 #: What runs code or commands from its words, its input or a file, whatever its first argument is.
-_ALWAYS_CODE = frozenset("ed emacs ex gdb m4 mysql nvim psql sqlite3 vi vim".split())
+_ALWAYS_CODE = frozenset(
+    "dc duckdb ed elvis emacs emacsclient eview evim ex ftp gdb gnuplot gview gvim gvimdiff lftp m4"
+    " mariadb mongosh mysql nvi nvim psql rview rvim sqlite3 vi view vim vimdiff vimtutor".split()
+)
 _PYTHON_FLAGS = frozenset("-u -B -I -s -S -E -O -OO -q -bb -b".split())
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _MODULES_OF_CODE = frozenset("asyncio code pdb timeit".split())
@@ -63,40 +66,66 @@ _MODULES_OF_CODE = frozenset("asyncio code pdb timeit".split())
 _CARRIERS: Mapping[str, str] = {
     "ack": "--pager --output",
     "ag": "--pager",
+    "apt": "-o -c --option --config-file",
+    "apt-cache": "-o -c --option --config-file",
+    "apt-get": "-o -c --option --config-file",
+    "ar": "--plugin",
     "bat": "--pager",
     "batcat": "--pager",
-    "cargo": "--config",
+    "cargo": "--config --manifest-path -C -Z",
     "cpio": "--rsh-command",
     "curl": "-o -O -J -K -D -c -T --output --remote-name --remote-name-all --remote-header-name"
     " --config --dump-header --cookie-jar --upload-file --trace --trace-ascii --stderr --libcurl"
-    " --etag-save --hsts --alt-svc --output-dir --engine",
+    " --etag-save --hsts --alt-svc --output-dir --engine --variable --unix-socket"
+    " --abstract-unix-socket",
+    "ctags": "--options --optlib-dir -o -f",
     "date": "-s --set",
     "diff3": "--diff-program",
     "fd": "-x -X --exec --exec-batch",
     "fdfind": "-x -X --exec --exec-batch",
+    "flake8": "--config --append-config --output-file",
     "find": "-delete -fprint -fprint0 -fprintf -fls -exec -execdir -ok -okdir",
     "fzf": "--preview --bind",
-    "git": "--output --ext-diff --exec --upload-pack --receive-pack --open-files-in-pager",
+    "git": "--output --output-directory --ext-diff --exec --upload-pack --receive-pack"
+    " --open-files-in-pager",
     "git archive": "-o --remote",
     "git bisect": "run",
+    "git bundle": "create",
     "git difftool": "-x -t --extcmd --tool",
+    "git fast-export": "--export-marks",
+    "git fast-import": "--export-marks",
+    "git format-patch": "-o",
+    "git filter-repo": "--blob-callback --commit-callback --email-callback --file-info-callback"
+    " --filename-callback --message-callback --name-callback --refname-callback --reset-callback"
+    " --tag-callback",
     "git filter-branch": "--setup --env-filter --tree-filter --index-filter --parent-filter"
     " --msg-filter --commit-filter --tag-name-filter",
     "git mergetool": "-t --tool",
     "git send-email": "--smtp-server --sendmail-cmd --to-cmd --cc-cmd --header-cmd",
     "git clone": "-c -u --config --template",
     "git grep": "-O",
-    "git init": "--template",
+    "git help": "-w --web",
+    "git hook": "run",
+    "git init": "--template --separate-git-dir",
+    "git instaweb": "--httpd --browser",
     "git rebase": "-x -i --interactive",
     "git submodule": "foreach",
     "go": "-exec -toolexec -vettool -overlay",
     "hg": "--config --cwd",
+    "iconv": "-o --output",
     "jobs": "-x",
     "less": "-o -O -k --log-file --LOG-FILE --lesskey-file --lesskey-src --lesskey-content",
     "make": "-f -C -I -E -o -W --file --makefile --directory --eval --include-dir",
     "gmake": "-f -C -I -E -o -W --file --makefile --directory --eval --include-dir",
     "man": "-P -H -C --pager --html --config-file",
-    "mypy": "--config-file --python-executable --junit-xml --install-types",
+    "mypy": "--config-file --python-executable --junit-xml --install-types --cache-dir --cache-map"
+    " --shadow-file --custom-typeshed-dir --any-exprs-report --cobertura-xml-report --html-report"
+    " --linecount-report --linecoverage-report --lineprecision-report --txt-report --xml-report"
+    " --xslt-html-report --xslt-txt-report",
+    "nm": "--plugin",
+    "npm": "--script-shell --node-options",
+    "objdump": "--plugin",
+    "openssl": "-engine -out -pre -post -provider -provider-path",
     "printf": "-v",
     "pylint": "--init-hook --load-plugins --rcfile --output",
     "py.test": "-p -c -o --rootdir --confcutdir --config-file --override-ini --basetemp"
@@ -110,28 +139,43 @@ _CARRIERS: Mapping[str, str] = {
     "scp": "-S -o -F",
     "sdiff": "-o --output --diff-program",
     "sftp": "-S -o -F -b",
+    "shuf": "-o --output",
     "sort": "-o --output --compress-program",
     "split": "--filter",
-    "tar": "-I -F --to-command --use-compress-program --checkpoint-action --info-script"
-    " --new-volume-script --rsh-command --rmt-command",
+    "ssh-keygen": "-D",
+    "strip": "--plugin",
+    "tar": "-I -F -T --files-from --to-command --use-compress-program --checkpoint-action"
+    " --info-script --new-volume-script --rsh-command --rmt-command",
     "tcpdump": "-w -z",
     "test": "-v -R",
-    "tree": "-o",
+    "tree": "-o -R",
     "wait": "-p",
     "wget": "-e --execute --use-askpass --config",
+    "xmllint": "--shell --output",
     "yq": "-i --inplace",
     "zip": "-T -TT --test --unzip-command",
 }
+
+#: Words by which a compiler runs something else than itself.
+_COMPILERS = re.compile(r"^-(?:wrapper|B|f(?:pass-)?plugin|-?specs)|^@")
 
 #: Words that are no options, and run or write, or hold what does: variables of make, transports
 #: of git, files of options or to be sent, and the conversion by which bash's printf sets a
 #: variable.
 _ODD_WORDS: Mapping[str, re.Pattern[str]] = {
-    "curl": re.compile(r"^(?:-[A-Za-z])?@|=@|%output\{"),
+    "cc": _COMPILERS,
+    "clang": _COMPILERS,
+    "clang++": _COMPILERS,
+    "c++": _COMPILERS,
+    "curl": re.compile(r"^[^\s:/=&?]*@|=[@<]|%output\{"),
+    "g++": _COMPILERS,
+    "gcc": _COMPILERS,
+    "go": re.compile(r"^--?C(?:=|$)"),
     "less": re.compile(r"^\+"),
     "make": re.compile(r"^[^-].*=", re.DOTALL),
     "gmake": re.compile(r"^[^-].*=", re.DOTALL),
-    "git": re.compile(r"^(?:ext|fd)::"),
+    "git": re.compile(r"^(?:ext|fd)::|^ssh://-"),
+    "java": re.compile(r"^-(?:agent|javaagent|XX:On)|^@"),
     "pytest": re.compile(r"^@"),
     "py.test": re.compile(r"^@"),
     "printf": re.compile(r"%[-+ #'*.0-9hjlLtz$]*n"),
@@ -200,7 +244,9 @@ def _is_code(program: str, given: tuple[str, ...]) -> bool:
     if program == "sed":
         return not _sed_only_edits(given)
     if not _INTERPRETERS.fullmatch(program):
-        return program in _ALWAYS_CODE
+        if program == "crontab":
+            return given != ("-l",)
+        return program.partition(".")[0] in _ALWAYS_CODE  # As in vim.basic.
     if _PYTHON.fullmatch(program):
         given = _without_flags(given)
         if given[:1] == ("-m",):

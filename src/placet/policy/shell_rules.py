@@ -15,8 +15,9 @@ any command in it is denied, also inside of what is doubtful, as far as that cou
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
@@ -24,13 +25,26 @@ from typing import TYPE_CHECKING, Literal
 from placet.core.display import visible
 from placet.core.errors import InvalidInput
 from placet.policy.shell_programs import HARMLESS_TARGETS
-from placet.policy.shell_words import SimpleCommand
+from placet.policy.shell_words import SimpleCommand, program_of
+from placet.policy.shell_wrappers import looks_into
 
 if TYPE_CHECKING:
     from placet.policy.shell import Parsed
 
+MENTIONS = "what `{}` does with its words is not known, and they hold {}, which is denied"
+
 ANY_WORD = "*"
 ANY_REST = "**"
+
+#: What the name of no program holds, so that a rule that begins with it would be for nothing.
+_NO_NAME = re.compile(r"[{}()<>;|&$`\"'\\!#=]")
+_TEST = "["
+
+#: What stands between the words in a word: of a text, of a list, or of an option and its value.
+_BETWEEN = re.compile(r"[\s;|&(){}<>`'\"=,:]+")
+
+#: How many words of a command are compared with a denial whose program they name.
+MAX_COMPARED = 16
 
 #: How many reasons a ruling gives, and how much of a text stands in each, in characters.
 MAX_REASONS = 12
@@ -56,7 +70,9 @@ class CommandRule:
     rule that denies, the name is compared without its directory and without case, and
     redirections and assignments do not count. `name` is what reasons call the rule.
 
-    Raises InvalidInput for no words, `"**"` before the end, and a name that is a wildcard.
+    Raises InvalidInput for what could match nothing, or not what was meant: no words, `"**"` before
+    the end, a word that is empty, holds a space or is written as a pattern, and a name that is a
+    wildcard, or no program's.
     """
 
     words: tuple[str, ...]
@@ -74,11 +90,35 @@ class CommandRule:
             )
         if ANY_REST in self.words[:-1]:
             raise InvalidInput("invalid_rule", "`**` stands at the end of a rule's words only")
+        for told in self._never_match():
+            raise InvalidInput("invalid_rule", told)
+
+    def _never_match(self) -> Iterator[str]:
+        """Say what of the rule can match no command, or another than its author thinks."""
+        lists = (self.words, self.options or (), self.unless, self.having, self.assigns)
+        for word in (word for each in lists for word in each):
+            if not word or re.search(r"\s", word):
+                yield f"each word stands by itself, and {word!r} is empty or holds a space"
+        for word in self.words:
+            if word not in (ANY_WORD, ANY_REST, _TEST) and re.search(r"[*?\[]", word):
+                yield (
+                    f"words are compared as they are, and {word!r} is written as a pattern: `*` and"
+                    " `**` stand alone, and options, unless and having hold patterns"
+                )
+        name = self.words[0]
+        if name.endswith("/") or (_NO_NAME.search(name) and name != _TEST):
+            yield f"a rule on commands begins with the name of a command, and {name!r} is none"
 
     @property
     def called(self) -> str:
         """What reasons call the rule."""
         return self.name or " ".join(self.words)
+
+    @property
+    def spelled(self) -> int:
+        """How many words the rule spells out before its first wildcard."""
+        wild = [place for place, word in enumerate(self.words) if word in (ANY_WORD, ANY_REST)]
+        return wild[0] if wild else len(self.words)
 
     def matches(self, words: Sequence[str]) -> bool:
         """Say whether the words of a command are within the pattern."""
@@ -89,7 +129,7 @@ class CommandRule:
         pairs = zip(fixed, words, strict=False)
         if not all(one in (ANY_WORD, word) for one, word in pairs):
             return False
-        own = words[self._head() :]
+        own = words[self.spelled :]
         if self.options is not None and not all(
             any(fnmatchcase(word, option) for option in self.options)
             for word in own
@@ -102,17 +142,17 @@ class CommandRule:
             _means(word, option) for word in own for option in self.having
         )
 
-    def _head(self) -> int:
-        wild = [place for place, word in enumerate(self.words) if word in (ANY_WORD, ANY_REST)]
-        return wild[0] if wild else len(self.words)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellRuling:
-    """`allow`, `ask` or `deny`, and why, in words that are safe to show (H2)."""
+    """`allow`, `ask` or `deny`, and why, in words that are safe to show (H2).
+
+    `doubts` are those of the reasons that hold whatever rules allow; a denial has none.
+    """
 
     answer: Literal["allow", "ask", "deny"]
     reasons: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
 
 
 def ruling(
@@ -127,7 +167,8 @@ def ruling(
     ]
     if denied:
         return ShellRuling(answer="deny", reasons=_told(denied))
-    reasons = list(parsed.doubts)
+    doubts = [*parsed.doubts, *_mentions(parsed, allow, deny)]
+    reasons = list(doubts)
     allowed: list[str] = []
     for command in parsed.commands:
         objections = [_objection(rule, command) for rule in allow if rule.matches(command.words)]
@@ -138,7 +179,7 @@ def ruling(
             within = objections[0] if objections else None
             reasons.append(within or f"no rule allows {_shown(command)}")
     if reasons or not parsed.commands:
-        return ShellRuling(answer="ask", reasons=_told(reasons))
+        return ShellRuling(answer="ask", reasons=_told(reasons), doubts=_told(doubts))
     return ShellRuling(answer="allow", reasons=_told(allowed))
 
 
@@ -146,8 +187,43 @@ def _denies(rule: CommandRule, command: SimpleCommand) -> bool:
     """Compare the name without its directory and without case: file systems may, too."""
     if not command.words:
         return False
-    named = rule.words[0].rpartition("/")[2].lower()
+    named = program_of(rule.words[0])
     return named == command.program and rule.matches((rule.words[0], *command.words[1:]))
+
+
+def _mentions(
+    parsed: Parsed, allow: Sequence[CommandRule], deny: Sequence[CommandRule]
+) -> Iterator[str]:
+    """Doubt programs of which nothing is known, where a denied command stands in their words.
+
+    No list of the programs that run others is complete. What a rule that allows the command spells
+    out, word by word, is what its author has seen.
+    """
+    denials: dict[str, list[CommandRule]] = {}
+    for rule in deny:
+        denials.setdefault(program_of(rule.words[0]), []).append(rule)
+    for command in parsed.commands if denials else ():
+        if command.words and not looks_into(command):
+            spelled = [rule.spelled for rule in allow if rule.matches(command.words)]
+            words = command.words[max([1, *spelled]) :]
+            if (denied := _mentioned(words, denials)) is not None:
+                yield MENTIONS.format(command.program, f"`{denied.called}`")
+
+
+def _mentioned(
+    words: Sequence[str], denials: Mapping[str, Sequence[CommandRule]]
+) -> CommandRule | None:
+    """Find a denial that the words hold somewhere, be it inside of one of them."""
+    pieces = [piece for word in words for piece in _BETWEEN.split(word) if piece]
+    compared = 0
+    for place, piece in enumerate(pieces):
+        for rule in denials.get(program_of(piece), ()):
+            compared += 1
+            tail = (rule.words[0], *pieces[place + 1 :])
+            exact = tail[: len(rule.words)]
+            if compared > MAX_COMPARED or rule.matches(tail) or rule.matches(exact):
+                return rule
+    return None
 
 
 def _objection(rule: CommandRule, command: SimpleCommand) -> str | None:

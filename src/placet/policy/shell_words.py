@@ -61,8 +61,13 @@ class SimpleCommand:
 
     @property
     def program(self) -> str:
-        """The last part of the command's name, in lower case: what file systems may run for it."""
-        return self.words[0].rpartition("/")[2].lower() if self.words else ""
+        """What file systems may run for the command's name (`program_of`)."""
+        return program_of(self.words[0]) if self.words else ""
+
+
+def program_of(name: str) -> str:
+    """Give the last part of a command's name, in lower case, without the ending of Windows."""
+    return name.rpartition("/")[2].lower().removesuffix(".exe")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
-from placet.policy.shell_programs import carriers_in
+from placet.policy.shell_programs import RESERVED_WORD, carriers_in
 from placet.policy.shell_words import SimpleCommand
 
 UNKNOWN_OPTION = "`{}` has an option that is not known here, so what it runs cannot be told"
@@ -86,7 +87,6 @@ WRAPPERS: Mapping[str, Wrapper] = {
         flags="-P --no-pager --no-optional-locks --literal-pathspecs --glob-pathspecs"
         " --noglob-pathspecs --icase-pathspecs --no-replace-objects",
     ),
-    "coproc": Wrapper(doubt=NOT_TOLD),
     "exec": Wrapper(flags="-c -l", valued="-a"),  # Doubted with the builtins that change a shell.
     "xargs": Wrapper(
         flags="-0 -r -t -x -o --null --no-run-if-empty --verbose --exit --open-tty",
@@ -103,11 +103,116 @@ _GIT_CONFIGURES = frozenset(
 
 #: What runs commands in more ways than are worth reading, or elsewhere, or from a file.
 _NOT_OPENED = frozenset(
-    "at batch bpftrace bwrap capsh catchsegv chpst chroot chrt dbus-run-session eatmydata entr"
-    " fakeroot faketime firejail flock ltrace mosh ncat nc netcat nsenter numactl parallel pkexec"
-    " prlimit rsh runuser screen script setarch setpriv setuidgid socat ssh sshpass"
-    " start-stop-daemon strace su sudoedit systemd-run taskset tmux torify torsocks tsocks"
-    " unbuffer unshare valgrind watch xterm xvfb-run".split()
+    "aa-exec ansible arch at batch bear bpftrace bwrap caffeinate capsh catatonit catchsegv ccache"
+    " cgexec chpst choom chroot chronic chrt clush cmd cpulimit daemon daemonize dbus-launch"
+    " dbus-run-session distcc distrobox dsh dumb-init eatmydata entr envdir envuidgid execlineb"
+    " fakechroot fakeroot faketime firejail flock gdbserver gksu gksudo gosu heaptrack hyperfine"
+    " ifne kdesu linux32 linux64 ltrace lxc-attach lxc-execute mosh mpiexec mpirun multitime ncat"
+    " nc netcat newgrp nix-shell nodemon nq nsenter numactl openvt orterun parallel pdsh perf"
+    " pgrphack pkexec prlimit proot proxychains proxychains4 pssh reflex retry rlwrap rr rsh run0"
+    " run-parts runcon runuser salloc sandbox-exec sbatch sccache scan-build screen script sem"
+    " setarch setlock setpriv setuidgid sg socat softlimit srun ssh ssh-agent sshpass startx"
+    " start-stop-daemon strace su su-exec sudoedit super systemd-cat systemd-inhibit"
+    " systemd-nspawn systemd-run taskset tini tmux toolbox torify torsocks trickle tsocks tsp"
+    " uclampset uname26 unbuffer unshare valgrind watch watchexec wine wsl xcrun xinit xterm"
+    " xvfb-run".split()
+)
+
+#: Other names of setarch, loaders of programs, and emulators: what follows is a program.
+_LIKE_NOT_OPENED = re.compile(
+    r"i[3-6]86|x86_64|athlon|ia64|alpha|arm(?:v[0-9]+[a-z]*)?|aarch64"
+    r"|(?:ppc|s390|sparc|parisc|mips)[0-9x]*(?:le)?"
+    r"|ld(?:-[a-z0-9_.-]+)?\.so[0-9.]*|qemu-[a-z0-9_]+(?:-static)?"
+)
+
+#: What runs a command with one of these words, elsewhere or in ways that are not read here.
+_RUNS_WITH: Mapping[str, str] = {
+    "adb": "shell",
+    "apptainer": "exec run shell",
+    "asdf": "exec",
+    "aws": "execute-command",
+    "aws-vault": "exec",
+    "cabal": "exec run",
+    "chamber": "exec",
+    "cmake": "-E -P",
+    "conda": "run",
+    "crictl": "exec",
+    "crun": "exec run",
+    "ctr": "exec run",
+    "direnv": "exec",
+    "docker": "exec run create",
+    "docker-compose": "exec run",
+    "doppler": "run",
+    "dotenv": "run",
+    "flatpak": "run enter",
+    "fly": "ssh console",
+    "flyctl": "ssh console",
+    "fnm": "exec",
+    "foreman": "run",
+    "gcloud": "ssh",
+    "hatch": "run shell",
+    "heroku": "run",
+    "honcho": "run",
+    "incus": "exec",
+    "ip": "netns netn net vrf vr exec -batch -batc -bat -ba -b",
+    "kubectl": "exec run debug",
+    "lerna": "exec run",
+    "lxc": "exec",
+    "machinectl": "shell",
+    "mamba": "run",
+    "micromamba": "run",
+    "mise": "exec x run",
+    "mix": "cmd",
+    "multipass": "exec",
+    "nerdctl": "exec run create",
+    "nix": "run shell develop",
+    "nvm": "exec run",
+    "oc": "exec run rsh debug",
+    "op": "run",
+    "podman": "exec run create",
+    "runc": "exec run",
+    "rustup": "run",
+    "singularity": "exec run shell",
+    "snap": "run",
+    "sops": "exec-env exec-file",
+    "stack": "exec run",
+    "tox": "exec e",
+    "vagrant": "ssh",
+    "volta": "run",
+}
+
+#: What runs the words that follow one of these, or its own where none is named.
+_RUNNERS: Mapping[str, str] = {
+    "bundle": "exec exe ex e",
+    "bundler": "exec exe ex e",
+    "bunx": "",
+    "npm": "exec exe x",
+    "npx": "",
+    "opam": "exec",
+    "pdm": "run",
+    "pipenv": "run",
+    "pipx": "run",
+    "pixi": "run",
+    "pnpm": "exec dlx",
+    "pnpx": "",
+    "poetry": "run",
+    "pyenv": "exec",
+    "rbenv": "exec",
+    "rye": "run",
+    "uv": "run",
+    "uvx": "",
+    "yarn": "exec dlx",
+}
+#: What runs none of its words as a command, but for the options that are known of it.
+_RUNS_NOTHING = frozenset(
+    "[ ack ag apropos awk base64 basename bat batcat bsdtar cat cd chgrp chmod chown cksum cmp"
+    " column comm cp curl cut date dd df diff dir dirname du echo egrep expand expr false fd fdfind"
+    " fgrep file fmt fold gawk git grep gunzip gzip head help hexdump hostname iconv id info join"
+    " jq kill killall less link ln locate ls lsof man mawk md5sum mkdir mktemp more mv mypy nawk nl"
+    " od paste pgrep pidof pkill pr printf ps pwd py.test pytest readlink realpath rg rm rmdir ruff"
+    " sed seq sha1sum sha256sum sha512sum shred shuf sleep sort stat strings sum tac tail tar tee"
+    " test touch tr tree true truncate tty type uname unexpand uniq unlink unzip wc wget whatis"
+    " whereis which who whoami xxd yes zcat zgrep zip".split()
 )
 _SHELLS = frozenset({"sh", "bash", "dash"})
 _OTHER_SHELLS = frozenset(
@@ -130,21 +235,68 @@ def opened(command: SimpleCommand) -> Opened:
         return _shell(inner)
     if program in _OTHER_SHELLS:
         return _tried(inner, OTHER_SHELL)
-    if program in _NOT_OPENED:
+    runs_elsewhere = program in _NOT_OPENED or _LIKE_NOT_OPENED.fullmatch(program)
+    if runs_elsewhere or _has_word(command, _RUNS_WITH.get(program, "")):
         return _tried(inner, ELSEWHERE)
+    if program == "coproc":
+        return _tried(inner, NOT_TOLD)
     if program == "find":
         return _find(inner)
     if program == "eval":
-        return Opened(texts=[" ".join(command.words[1:])])
+        return Opened(texts=[" ".join(command.words[1 + (command.words[1:2] == ("--",)) :])])
+    if program in _RUNNERS:
+        return _runner(inner, _RUNNERS[program].split())
     if program in ("trap", "alias"):
         return Opened(tried_texts=list(_texts_in(command.words[1:])))
     if program == "command" and command.words[1:2] and command.words[1] in _DESCRIBES:
         return Opened()
-    if program == "git" and command.words[1:2] and command.words[1] in _GIT_CONFIGURES:
+    if program == "git" and _is_configured(command.words):
         return _configured_git(inner)
     if program in WRAPPERS:
         return _wrapper(WRAPPERS[program], inner)
     return Opened(tried_texts=list(_texts_in(command.words)) if carriers_in(command) else [])
+
+
+def looks_into(command: SimpleCommand) -> bool:
+    """Say whether whatever a command may run of its own words has been opened, or cannot be told.
+
+    So is a shell with a text, and not one with a file: that may run its arguments, as any program.
+    """
+    program = command.program
+    if program in _SHELLS:
+        found = _shell(command)
+        return bool(found.texts or found.doubts)
+    return (
+        program in WRAPPERS
+        or program in _NOT_OPENED
+        or program in _OTHER_SHELLS
+        or program in _RUNS_NOTHING
+        or program in ("coproc", "eval", "find")
+        or bool(_LIKE_NOT_OPENED.fullmatch(program))
+        or (program in _RUNNERS and bool(opened(command).commands))
+    )
+
+
+def _has_word(command: SimpleCommand, words: str) -> bool:
+    return not set(words.split()).isdisjoint(command.words[1:])
+
+
+def _runner(command: SimpleCommand, before: list[str]) -> Opened:
+    """Open `uv run TOOL` and its like; with any option what it runs cannot be told."""
+    words = command.words
+    at = 1
+    if before:
+        if not _has_word(command, " ".join(before)):
+            return Opened()
+        if words[1] not in before:
+            return _tried(command, UNKNOWN_OPTION)
+        at = 2
+    at += words[at : at + 1] == ("--",)
+    if words[at : at + 1] and words[at].startswith("-"):
+        return _tried(command, UNKNOWN_OPTION)
+    if at == len(words):
+        return _tried(command, READS_INPUT)
+    return Opened(commands=[replace(command, words=words[at:], redirections=())])
 
 
 def _wrapper(wrapper: Wrapper, command: SimpleCommand) -> Opened:
@@ -174,6 +326,9 @@ def _wrapper(wrapper: Wrapper, command: SimpleCommand) -> Opened:
         at += 1
     found = Opened(doubts=[wrapper.doubt.format(program)] if wrapper.doubt else [])
     rest = words[at:]
+    while program == "time" and rest[:1] == ("!",):
+        found.doubts.append(RESERVED_WORD.format("!"))
+        rest = rest[1:]
     if program == "git":
         rest = ("git", *rest) if at > 1 else ()
     if rest or assignments:
@@ -275,16 +430,29 @@ def _find(command: SimpleCommand) -> Opened:
     return found
 
 
+def _is_configured(words: tuple[str, ...]) -> bool:
+    own = takewhile(lambda word: word.startswith("-"), words[1:])
+    return not _GIT_CONFIGURES.isdisjoint(own)
+
+
 def _configured_git(command: SimpleCommand) -> Opened:
     """Take git's configuration off, so that denials see the subcommand, and the aliases in it."""
     words = command.words
+    aliases: list[str] = []
     found = Opened(doubts=[ALIAS])
     at = 1
     while at < len(words) and words[at].startswith("-"):
         if words[at] in _GIT_CONFIGURES:
-            _, bang, text = "".join(words[at + 1 : at + 2]).partition("=!")
-            found.texts += [text] if bang else []
+            name, _, value = "".join(words[at + 1 : at + 2]).partition("=")
+            if value.startswith("!"):
+                found.texts.append(value[1:])
+            elif name.lower().startswith("alias."):
+                aliases.append(value)
+            found.tried_texts.append(value)
             at += 1
         at += 1
     found.commands.append(replace(command, words=("git", *words[at:]), redirections=()))
+    for alias in aliases:
+        meant = ("git", *alias.split(), *words[at + 1 :])
+        found.tried_commands.append(replace(command, words=meant, redirections=()))
     return found

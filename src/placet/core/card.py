@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -195,10 +195,8 @@ def card_of(
     hexadecimal, keys the fingerprints of masked secrets.
     """
     display = story.display
-    masking = Masking(salt=salt, fields=secrets_of(display), language=language)
-    for arguments in (draft.arguments, *story.former):
-        if isinstance(arguments, Mapping):
-            masking = masking.knowing(arguments)
+    known = (draft.arguments, *story.former)
+    masking = masking_for(display, known, salt=salt, language=language)
     shown = masked_arguments(masking, draft.arguments)
     show = _Showing(masking)
     replaced = story.replaced.state if story.replaced is not None else None
@@ -283,10 +281,24 @@ def changes_of(stored: str) -> list[dict[str, JsonValue]] | None:
     return found if isinstance(found, list) else None
 
 
-def secrets_of(display: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Give the fields of the arguments that the tool declared as secret."""
+def masking_for(
+    display: Mapping[str, JsonValue],
+    known: Iterable[Mapping[str, JsonValue] | str],
+    *,
+    salt: str,
+    language: Language,
+) -> Masking:
+    """Give how the secrets of a request are masked, on its card and in whatever is told beside it.
+
+    `known` are the arguments of all its versions: what any of them keeps secret is told nowhere.
+    """
     found = display.get("secrets")
-    return tuple(map(str, found)) if isinstance(found, list) else ()
+    fields = tuple(map(str, found)) if isinstance(found, list) else ()
+    masking = Masking(salt=salt, fields=fields, language=language)
+    for arguments in known:
+        if isinstance(arguments, Mapping):
+            masking = masking.knowing(arguments)
+    return masking
 
 
 def masked_arguments(

@@ -217,7 +217,7 @@ def card_of(
         tool=show.name(request.tool),
         arguments=tuple((visible(name), _json(value)) for name, value in shown.items()),
         fields=tuple(f for name, value in shown.items() for f in _fields(_step(name), value, 0)),
-        raw_arguments=show.name(draft.arguments) if isinstance(draft.arguments, str) else None,
+        raw_arguments=show.inert(draft.arguments) if isinstance(draft.arguments, str) else None,
         effect=visible(show.effect(str(display.get("effect") or ""), draft.arguments, shown)),
         cost=_cost(display.get("cost"), draft.arguments, shown, language),
         preview=show.told(str(display.get("preview") or "")),
@@ -325,6 +325,10 @@ class _Showing:
     def name(self, text: str) -> str:
         """Show a text of one line."""
         return visible(self._masking.text(text))
+
+    def inert(self, text: str) -> str:
+        """Show what can never run as it is: arguments that cannot be read (G4)."""
+        return visible(self._masking.text(text, is_inert=True))
 
     def told(self, text: str) -> str:
         """Show what somebody told, in its lines, without what the arguments keep secret."""

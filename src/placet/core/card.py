@@ -17,7 +17,7 @@ from typing import Literal
 from placet.core import wording
 from placet.core.canonical import JsonValue
 from placet.core.card_words import Language, said
-from placet.core.display import visible
+from placet.core.display import is_unmistakable, visible
 from placet.core.masking import Masking
 from placet.core.money import Money, written
 from placet.core.state import (
@@ -426,8 +426,11 @@ def _is_short(value: list[JsonValue]) -> bool:
 
 
 def _step(name: str, path: str = "") -> str:
-    """Give the path of a name under a path; a name that is not plain stands in quotes."""
-    if _PLAIN_NAME.fullmatch(name) and visible(name) == name:
+    """Give the path of a name under a path; a name that is not plain stands in quotes.
+
+    So does one that could be taken for another: it does not stand bare beside its double.
+    """
+    if _PLAIN_NAME.fullmatch(name) and visible(name) == name and is_unmistakable(name):
         return f"{path}.{name}" if path else name
     return f"{path}[{_json(name)}]"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from placet.core import events as e
 from placet.core.canonical import JsonValue
-from placet.core.card import Attempt, AttemptEnd, Card, Earlier, Story, card_of, secrets_of
+from placet.core.card import Attempt, AttemptEnd, Card, Earlier, Story, card_of, masking_for
 from placet.core.card_words import Language
 from placet.core.codec import decode_event
 from placet.core.commands import Names
@@ -56,11 +56,39 @@ async def card_from(engine: Engine, row: RequestRow, *, language: Language = "en
     )
 
 
-async def masking_of(engine: Engine, row: RequestRow, *, language: Language = "en") -> Masking:
-    """Give the masking of a request's card, for what is shown beside it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """How what is stored of a request is told beside its card: its secrets are masked as there.
+
+    No text of a session reaches a person at the command line but through here. What is told is
+    still to be made visible where it is printed.
+    """
+
+    engine: Engine
+    session: str
+    masking: Masking
+
+    async def text(self, ref: str | None) -> str:
+        """Give a stored text with its secrets masked."""
+        return "" if ref is None else self.told(await self.engine.payload(self.session, ref))
+
+    def told(self, text: str) -> str:
+        """Give a text with its secrets masked, where it is at hand already."""
+        return self.masking.told(text)
+
+
+async def telling_of(engine: Engine, row: RequestRow, *, language: Language = "en") -> Telling:
+    """Give how what is stored of a request is told."""
     read = await _read(engine, row)
-    fields = secrets_of(read.display)
-    return Masking(salt=read.state.salt, fields=fields, language=language)
+    request = read.state.requests[row.request.id]
+    versions = [request, *await _before(engine, request)]
+    masking = masking_for(
+        read.display,
+        [(await _draft(read, each)).arguments for each in versions],
+        salt=read.state.salt,
+        language=language,
+    )
+    return Telling(engine=engine, session=row.session, masking=masking)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,10 +88,12 @@ class Dialog:
 
 
 @contextmanager
-def dialog(place: Place, *words: str, by: str = "", **more: str) -> Iterator[Dialog]:
+def dialog(
+    place: Place, *words: str, by: str = "", width: int = 250, **more: str
+) -> Iterator[Dialog]:
     """Start the command at a terminal of its own."""
     ours, theirs = os.openpty()
-    termios.tcsetwinsize(ours, (50, 250))
+    termios.tcsetwinsize(ours, (50, width))
     keys = place.write("inputrc", "set enable-bracketed-paste off")
     env = place.environment(by=by, **{"TERM": "xterm", "INPUTRC": str(keys), **more})
     process = subprocess.Popen(

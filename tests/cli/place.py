@@ -37,6 +37,9 @@ LEGACY = {
     "checkpoint_id",
 }
 
+#: With what a command asks for the word that decides.
+PROMPT = "anything else to leave it: "
+
 #: What takes longer than this hangs.
 PATIENCE_SECONDS = 60
 
@@ -114,17 +117,25 @@ class Place:
         )
         return Ended(code=done.returncode, out=done.stdout, err=done.stderr)
 
-    def at_terminal(self, *words: str, typed: str = "", by: str = "", **more: str) -> Ended:
-        """Run the command with a terminal as its input, at which something is typed."""
+    def at_terminal(
+        self, *words: str, typed: str = "", ahead: str = "", by: str = "", **more: str
+    ) -> Ended:
+        """Run the command with a terminal as its input.
+
+        What is `typed` is typed once the command asks, if it does; what is typed `ahead` is there
+        before it has begun.
+        """
         ours, theirs = os.openpty()
         try:
+            os.write(ours, ahead.encode())
             with self._started(theirs, *words, by=by, **more) as process:
                 os.close(theirs)
+                asked = _read_until(PROMPT, process) if typed else ""
                 os.write(ours, typed.encode())
                 out, err = process.communicate(timeout=PATIENCE_SECONDS)
         finally:
             os.close(ours)
-        return Ended(code=process.returncode, out=out, err=err)
+        return Ended(code=process.returncode, out=out, err=asked + err)
 
     def interrupted_at(self, prompt: str, *words: str) -> Ended:
         """Run the command at a terminal, and interrupt it once it asks."""
@@ -132,12 +143,8 @@ class Place:
         try:
             with self._started(theirs, *words) as process:
                 os.close(theirs)
-                assert process.stderr is not None
-                asked = ""
-                while prompt not in asked:
-                    read = process.stderr.read(1)
-                    assert read, f"the process ended and never asked: {asked}"
-                    asked += read
+                asked = _read_until(prompt, process)
+                assert prompt in asked, f"the process ended and never asked: {asked}"
                 process.send_signal(signal.SIGINT)
                 out, err = process.communicate(timeout=PATIENCE_SECONDS)
         finally:
@@ -177,6 +184,15 @@ class Place:
         """Give the status of a request."""
         with self.opened() as placet:
             return placet.show_sync(request).status
+
+
+def _read_until(prompt: str, process: subprocess.Popen[str]) -> str:
+    """Read standard error until a prompt, or to the end of a process that never asks."""
+    assert process.stderr is not None
+    seen = ""
+    while prompt not in seen and (read := process.stderr.read(1)):
+        seen += read
+    return seen
 
 
 def do(*words: str, by: str = "") -> Ended:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from placet.core.card_surfaces import LEAST_WIDTH, within
 from placet.core.display import columns
 from placet.settings import current_account
 from tests.cli.dialog import dialog
@@ -89,7 +91,7 @@ def test_a_terminal_gets_lines_of_its_width_and_colours_where_they_are_wanted(
     words = ("--set", f"order_id={json.dumps(forged)}", "--json")
     new = do("edit", request, *words, by="ana").document["successor"]
 
-    more = {"NO_COLOR": "1"} if plainly else {}
+    more: Any = {"NO_COLOR": "1"} if plainly else {}
     with dialog(place, "show", new, TERM="xterm", **more) as talk:
         assert talk.ended() == 0
 
@@ -101,3 +103,84 @@ def test_a_terminal_gets_lines_of_its_width_and_colours_where_they_are_wanted(
     assert [line for line in lines if line.startswith("  digest ")] == [
         line for line in lines if re.fullmatch(r"  digest      [0-9a-f]{64}", line)
     ]
+
+
+#: Begins as lines of placet's do, and fills whole lines of a terminal of 80 columns.
+FORGED = "".join(
+    line.ljust(80)
+    for line in (
+        "  digest      0000000000000000",
+        "  approvers   nobody (0 needed: approved by policy)",
+        "Type approve to approve this, or anything else to leave it: ",
+    )
+)
+
+
+def forged_after(begun: str) -> str:
+    """Give a text that a terminal of 80 columns would break where the forged lines begin."""
+    return "x" * (80 - len(begun)) + FORGED
+
+
+def own_lines(seen: str) -> list[str]:
+    """Give the lines that begin as placet's do, after seeing that the terminal broke none."""
+    lines = ESCAPE.sub("", seen).rstrip("\n").split("\n")
+    assert max(map(columns, lines)) <= 80
+    assert any(line.startswith("      ⋮ ") for line in lines)
+    return [line for line in lines if re.match(r"  (digest|approvers) |Type approve", line)]
+
+
+@pytest.mark.slow
+@pytest.mark.promise("H2")
+def test_no_text_begins_a_line_at_a_terminal_before_or_after_a_decision(place: Place) -> None:
+    place = Place(place.directory, "ana", current_account())
+    _, request = place.waiting()
+    order = json.dumps(forged_after('    order_id = "'))
+
+    with dialog(place, "edit", request, "--set", f"order_id={order}", width=80) as talk:
+        shown = talk.expect("anything else to leave it: ")
+        talk.type("edit\r")
+        assert talk.ended() == 0
+    assert [line for line in own_lines(shown) if "0000" in line or "Type approve" in line] == []
+    (decided,) = own_lines(talk.seen[len(shown) :])
+    assert re.fullmatch(r"  digest +[0-9a-f]{64}", decided)
+
+
+@pytest.mark.promise("H2")
+def test_no_reason_and_no_name_begins_a_line_at_a_terminal(place: Place) -> None:
+    _, request = place.waiting(session=forged_after("x" * 40))
+
+    with dialog(place, "inbox", width=80) as talk:
+        assert talk.ended() == 0
+    assert own_lines(talk.seen) == []
+    reason = forged_after(f"{request} rejected by ana: ")
+    words = ("reject", request, "--reason", reason)
+    with dialog(place, *words, by="ana", width=80) as talk:
+        assert talk.ended() == 0
+    assert len(own_lines(talk.seen)) == 1
+    do("reject", request, "--reason", reason, by="ana")
+    with dialog(place, "show", request, width=80) as talk:
+        assert talk.ended() == 0
+    assert len(own_lines(talk.seen)) == 2
+
+
+@pytest.mark.promise("H2")
+def test_a_card_for_a_pager_is_broken_and_whole_on_demand(place: Place) -> None:
+    _, request = place.waiting()
+    order = forged_after('    order_id = "')
+    words = ("--set", f"order_id={json.dumps(order)}", "--json")
+    new = do("edit", request, *words, by="ana").document["successor"]
+
+    assert max(map(columns, do("show", new).out.split("\n"))) <= 80
+    assert order in do("show", new, "--full").out
+
+
+@pytest.mark.promise("H2")
+def test_lines_are_broken_at_their_columns_whatever_sets_them_apart() -> None:
+    line = "\x1b[2m  title   \x1b[0m" + "漢" * 60 + "\x1b[33m⟦U+202E⟧\x1b[0m"
+    broken = within(line, LEAST_WIDTH)
+
+    lines = ESCAPE.sub("", broken).split("\n")
+    assert max(map(columns, lines)) <= LEAST_WIDTH
+    assert all(each.startswith("      ⋮ ") for each in lines[1:])
+    assert broken.replace("\n      ⋮ ", "") == line
+    assert within("short", 80) == "short"

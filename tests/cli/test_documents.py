@@ -159,6 +159,46 @@ def test_the_other_documents_have_the_fields_that_the_page_says(place: Place) ->
     assert do("cancel", made["run"]["run_id"], "--json").document["stop"] == "cancelled"
 
 
+def instants(document: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Give every instant of a document, with the name that it stands under."""
+    match document:
+        case dict():
+            for key, part in document.items():
+                yield from instants(part, key)
+        case list():
+            for part in document:
+                yield from instants(part, name)
+        case str() if re.match(r"\d{4}-\d\d-\d\dT", document):
+            yield name, document
+
+
+@pytest.mark.promise("D7")
+def test_every_instant_of_every_document_is_written_alike(place: Place) -> None:
+    _, request = place.waiting()
+    always = ("--always", "session", "--any", "order_id,amount")
+    documents = [
+        do("inbox", "--json").document,
+        do("show", request, "--json").document,
+        do("approve", request, *always, "--json", by="ana").document,
+        do("grants", "--session", "main", "--json").document,
+        do("runs", "--json").document,
+        do("worker", "--once", "--json").document,
+        do("audit", "verify", "--json").document,
+        *map(json.loads, do("audit", "export").out.splitlines()),
+        *map(json.loads, do("audit", "export", "--format", "agentack").out.splitlines()),
+        do("fatigue", "--json").document,
+        do("doctor", "--json").document,
+        do("end", "main", "--json").document,
+    ]
+
+    found = list(instants(documents))
+
+    assert {"created_at", "deadline_at", "opened_at", "started_at", "until", "at"} <= {
+        name for name, _ in found
+    }
+    assert [(name, at) for name, at in found if not re.fullmatch(r"[0-9T:.-]+Z", at)] == []
+
+
 def test_documents_are_one_line_of_ascii(place: Place) -> None:
     do("run", "--agent", "shop", "--session", "séance \u202e", "go")
 

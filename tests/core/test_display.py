@@ -10,17 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placet.core.card_surfaces import plain
 from placet.core.display import (
     MAX_COMBINING,
     MAX_NEWLINES,
     MAX_SPACES,
     columns,
     fold,
+    is_unmistakable,
     length_of,
     stretches,
     visible,
 )
 from placet.core.masking import Masking
+from tests.core.cards import Making
 
 HOSTILE = {
     "colour": ("\x1b[31mred\x1b[0m", "⟦U+001B⟧[31mred⟦U+001B⟧[0m"),
@@ -258,3 +261,38 @@ def test_no_text_makes_display_slow(unit: str) -> None:
     folded = fold(shown, characters=3000, lines=100)
     assert folded is None or len(folded.head) + len(folded.tail) <= 3000
     assert time.process_time() - began < 5
+
+
+# --- names
+
+
+@pytest.mark.promise("H2")
+@pytest.mark.parametrize(
+    "name", ["pay", "pay_2", "café", "naïve-id", "用户", "api地址", "データ", "이름"]
+)
+def test_names_that_are_not_taken_for_others_stand_bare(name: str) -> None:
+    assert is_unmistakable(name)
+    assert f"    {name} = 1\n" in plain(Making({name: 1}).card())
+
+
+@pytest.mark.promise("H2")
+@pytest.mark.parametrize(
+    "name, double",
+    [
+        ("раy", "pay"),
+        ("расе", "pace"),
+        ("ﬁ", "fi"),
+        ("ｐａｙ", "pay"),
+        ("pɑy", "pay"),
+        ("Ηost", "Host"),
+        ("a١", "a1"),
+        ("ıd", "id"),
+        ("⼈", "人"),
+    ],
+)
+def test_a_name_that_is_taken_for_another_stands_in_quotes(name: str, double: str) -> None:
+    making = Making({"data": {name: 1, double: 2}}).asked(tool=name).ran(agent=double)
+    page = plain(making.card())
+    assert f'    data["{name}"] = 1\n    data.{double} = 2\n' in page
+    assert f'  tool        "{name}"\n' in page
+    assert f"({double}, " in page

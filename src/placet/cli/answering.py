@@ -14,7 +14,7 @@ from placet.cli.office import office
 from placet.cli.output import Given
 from placet.cli.standing import finding_word
 from placet.core.errors import InvalidInput
-from placet.core.state import Answered, Settled
+from placet.core.state import Settled
 from placet.people import People
 
 
@@ -41,10 +41,7 @@ def answer_command(
     async def answer(people: People) -> tuple[dict[str, Any], str]:
         by = who.decider(session=session, digest=digest)
         found = await people.answer(request, by=by, text=text)
-        after = found.row.request.state
-        assert isinstance(after, Answered), "an answer was taken, or was refused"
-        said = await people.engine.payload(found.row.session, after.answer_ref)
-        return await decision_of(people, found, who, f"answered by {who.name}: {said}")
+        return await decision_of(people, found, who, f"answered by {who.name}")
 
     with office(settings) as people:
         given.show(*asyncio.run(answer(people)))

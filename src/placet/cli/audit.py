@@ -247,7 +247,7 @@ def receipt_command(given: Given, request: str) -> None:
     signing = signing_key_of(settings)
     with _store_of(settings) as store:
         document = receipt(store, settings.tenant, request, signing=signing)
-    given.show(document, json.dumps(document, indent=2))
+    given.show(document, json.dumps(document, indent=2), as_is=True)
 
 
 @audit_command.command("verify-receipt")

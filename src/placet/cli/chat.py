@@ -234,9 +234,9 @@ class Chat:
                 rows = inbox_of(self._placet.engine, session=self._session)
                 tell(inbox_text(rows))
             case "show":
-                tell(
-                    asyncio.run(shown(self._placet.people, said.request, session=self._session))[1]
-                )
+                people = self._placet.people
+                found = shown(people, said.request, session=self._session, to_stderr=True)
+                tell(asyncio.run(found)[1])
             case "later" if asked is not None:
                 self._requests.leave(asked.request)
             case "later":

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from placet.cards import masking_of
+from placet.cards import telling_of
 from placet.cli.cards import laid_out
 from placet.cli.editing import arguments_text, assignment, stored_arguments
 from placet.cli.identity import Identity
@@ -204,8 +204,8 @@ class Requests:
     ) -> tuple[dict[str, Any], Masking]:
         row = await self._found(request)
         engine, language = self._people.engine, self._people.language
-        masking = await masking_of(engine, row, language=language)
-        return {**await stored_arguments(engine, row), **changed}, masking
+        telling = await telling_of(engine, row, language=language)
+        return {**await stored_arguments(engine, row), **changed}, telling.masking
 
     def _decider(self, digest: str | None) -> Decider:
         if isinstance(self._who, NotPermitted):

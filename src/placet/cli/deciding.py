@@ -6,12 +6,13 @@ Here too is what all decisions share: their options, and what was shown before a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import click
 
+from placet.cards import telling_of
 from placet.cli.cards import laid_out
 from placet.cli.granting import granting, in_words, terms_of
 from placet.cli.identity import Identity, confirmed, who_decides
@@ -22,7 +23,7 @@ from placet.core.card import Card, status_of
 from placet.core.card_parts import argument_rows
 from placet.core.card_surfaces import plain_rows
 from placet.core.display import visible
-from placet.core.state import Open, Superseded
+from placet.core.state import Answered, Open, Rejected, Request, Superseded
 from placet.people import Decided, People
 from placet.stores.store import RequestRow
 
@@ -108,8 +109,7 @@ def reject_command(
     async def decide(people: People) -> tuple[dict[str, Any], str]:
         by = who.decider(session=session, digest=digest)
         found = await people.reject(request, by=by, reason=reason)
-        what = f"rejected by {who.name}: {reason.strip()}"
-        return await decision_of(people, found, who, what)
+        return await decision_of(people, found, who, f"rejected by {who.name}")
 
     with office(settings) as people:
         given.show(*asyncio.run(decide(people)))
@@ -175,17 +175,22 @@ def bound_digest(
 
 
 async def decision_of(
-    people: People, found: Decided, who: Identity, what: str
+    people: People, found: Decided, who: Identity, what: str, new: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], str]:
     """Give what was decided: the request as it now is, with what it stands for.
 
     An edit that made no new version says why: policy denied it, or it is remembered as refused.
+    Its `new` arguments are on no record, and what they keep secret is not told, either.
     """
     shown, after, engine = found.row, found.row.request, people.engine
     document = {**await record_of(engine, shown), "code": found.code, "told": None}
-    lines = [f"{after.id} {visible(what)}  ({status_of(after)}, via {who.via})"]
+    telling = await telling_of(engine, shown, language=people.language)
+    said = await telling.text(_words_of(after))
+    what = visible(f"{what}: {said.strip()}" if said else what)
+    lines = [f"{after.id} {what}  ({status_of(after)}, via {who.via})"]
     if isinstance(after.state, Superseded) and after.state.successor is None:
-        told = visible(found.told or "", keep_newlines=True)
+        masking = telling.masking.knowing(new or {})
+        told = visible(masking.told(found.told or ""), keep_newlines=True)
         document["told"] = told
         lines.append(f"  no new version: {found.code}")
         lines += [f"    {line}" for line in told.splitlines()]
@@ -203,3 +208,12 @@ async def decision_of(
     lines.append(f"  digest       {card.digest}")
     lines.append(f"  run          {await last_line(people, shown)}")
     return document, "\n".join(lines)
+
+
+def _words_of(request: Request) -> str | None:
+    """Name the text that a person decided with: the reason of a no, or an answer."""
+    match request.state:
+        case Rejected(reason_ref=ref) | Answered(answer_ref=ref):
+            return ref
+        case _:
+            return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from placet.cards import masking_of
+from placet.cards import telling_of
 from placet.cli.apps import app_option, opened
 from placet.cli.deciding import asked, bound_digest, decision_of, identified
 from placet.cli.identity import who_decides
@@ -20,7 +20,7 @@ from placet.core.card import fields_of
 from placet.core.card_parts import argument_rows
 from placet.core.card_surfaces import plain_rows
 from placet.core.errors import InvalidInput
-from placet.core.masking import Masking
+from placet.core.masking import Masking, masked
 from placet.people import People
 from placet.runtime.engine import Engine
 from placet.stores.store import RequestRow
@@ -59,15 +59,15 @@ def edit_command(
         row = await people.engine.find_request(request, session=session)
         stored = {} if arguments is not None else await stored_arguments(people.engine, row)
         new = {**stored, **values}
-        masking = await masking_of(people.engine, row, language=people.language)
-        return new, arguments_text("new arguments", new, masking)
+        telling = await telling_of(people.engine, row, language=people.language)
+        return new, arguments_text("new arguments", new, telling.masking)
 
     async def decide(
         people: People, new: Mapping[str, Any], bound: str | None
     ) -> tuple[dict[str, Any], str]:
         by = who.decider(session=session, digest=bound)
         found = await people.edit(request, by=by, arguments=new)
-        return await decision_of(people, found, who, f"edited by {who.name}")
+        return await decision_of(people, found, who, f"edited by {who.name}", new)
 
     with opened(settings, app) as placet:
         people = placet.people
@@ -104,10 +104,12 @@ def assignment(text: str) -> tuple[str, Any]:
         json.loads(value)
         return name, parse_arguments(f'{{"value": {value}}}')["value"]
     except (ValueError, RecursionError, Unreadable) as error:
+        shown = masked({name: value})
+        said = shown[name] if isinstance(shown, dict) and name in shown else value
         raise InvalidInput(
             "value_not_json",
-            f"The value of {name} is not JSON: {value!r}.",
-            hint=f"""Quote a text: --set '{name}={json.dumps(value, ensure_ascii=False)}'.""",
+            f"The value of {name} is not JSON: {said!r}.",
+            hint=f"""Quote a text: --set '{name}={json.dumps(said, ensure_ascii=False)}'.""",
         ) from error
 
 

@@ -19,6 +19,7 @@ from placet.core.errors import InvalidInput
 from placet.core.state import Grant
 from placet.core.values import GrantTerms
 from placet.people import People
+from placet.runtime.files import instant
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -149,7 +150,7 @@ def _document(grant: Grant) -> dict[str, Any]:
         "any": list(grant.any),
         "children": grant.children,
         "left": grant.left,
-        "until": grant.until.isoformat(),
+        "until": instant(grant.until),
     }
 
 

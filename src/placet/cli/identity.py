@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import os
 import sys
+import termios
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -58,11 +59,14 @@ def at_terminal() -> bool:
 
 
 def confirmed(word: str, shown: str) -> None:
-    """Show something, and go on only where exactly the word is typed (H5).
+    """Show something, and go on only where exactly the word is typed after that (H5).
 
-    Raises InvalidInput.
+    What was typed ahead at a terminal was said of nothing that anybody has seen, and is dropped.
+    Without one, the word is the next line that there is. Raises InvalidInput.
     """
     tell(shown)
+    if at_terminal():
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     click.echo(f"Type {word} to {word} this, or anything else to leave it: ", err=True, nl=False)
     typed = sys.stdin.readline()
     if typed.removesuffix("\n") != word:

@@ -78,14 +78,19 @@ def show_command(given: Given, request: str, session: str | None, full: bool) ->
 
 
 async def shown(
-    people: People, request: str, *, session: str | None, whole: bool = False
+    people: People,
+    request: str,
+    *,
+    session: str | None,
+    whole: bool = False,
+    to_stderr: bool = False,
 ) -> tuple[dict[str, Any], str]:
     """Give a request with its card and what is known beside it, as JSON and as text."""
     row = await people.engine.find_request(request, session=session)
     card = await people.card(row)
     more = await about(people, row)
     document = {**await record_of(people.engine, row), "card": card_document(card), **more}
-    return document, card_text(laid_out(card, whole=whole), more)
+    return document, card_text(laid_out(card, to_stderr=to_stderr, whole=whole), more)
 
 
 def card_text(laid: str, more: Mapping[str, Any]) -> str:

@@ -275,7 +275,7 @@ def token_command(given: Given, name: str | None) -> None:
         "[approver_tokens]",
         line,
     ]
-    given.show(document, "\n".join(text))
+    given.show(document, "\n".join(text), as_is=True)
 
 
 def _approvers(given: Given) -> tuple[str, ...]:

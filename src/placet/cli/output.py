@@ -7,10 +7,12 @@ are told beside it (progress, questions, warnings, errors) goes to standard erro
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from placet.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+#: The columns of a terminal whose width nobody knows.
+WIDTH = 80
 
 
 class Exit(IntEnum):
@@ -90,12 +95,12 @@ class Given:
             found = replace(found, language=language_of(self.language))
         return replace(found, store=self.store) if self.store else found
 
-    def show(self, document: Mapping[str, Any], text: str) -> None:
-        """Print what a command has to say."""
+    def show(self, document: Mapping[str, Any], text: str, *, as_is: bool = False) -> None:
+        """Print what a command has to say; `as_is` what a model says itself, or what is copied."""
         if self.as_json:
             click.echo(json.dumps(document))
         elif text:
-            click.echo(text)
+            click.echo(text if as_is else fitted(text, sys.stdout))
 
 
 def with_ways_out(refused: errors.Refusal, ways: Callable[[str], str]) -> errors.Refusal:
@@ -147,7 +152,31 @@ def shared(command: F) -> F:
 
 def tell(text: str) -> None:
     """Tell people something beside the command's document."""
-    click.echo(text, err=True)
+    click.echo(fitted(text, sys.stderr), err=True)
+
+
+def width_of(stream: TextIO | None) -> int | None:
+    """Give the columns of the terminal that a stream is; None: it is none."""
+    if stream is None or not stream.isatty():
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or WIDTH
+    except (OSError, ValueError):
+        return WIDTH
+
+
+def fitted(text: str, stream: TextIO | None) -> str:
+    """Break lines that are wider than the terminal they go to (H2).
+
+    A terminal would break them too, and begin a line with whatever somebody else wrote there: with
+    what reads as a line of placet's.
+    """
+    width = width_of(stream)
+    if width is None or all(len(line) * 2 <= width for line in text.split("\n")):
+        return text
+    from placet.core.card_surfaces import within
+
+    return within(text, width)
 
 
 def tell_error(

@@ -158,5 +158,5 @@ def _show_result(given: Given, placet: Placet, result: RunResult, text: LiveText
         return Exit.RESTING
     ended = f"{result.run_id} ended: {result.stop}"
     lines = [answer, f"({ended})"] if answer else [f"({ended})" if said else ended]
-    given.show(document, "\n".join([*lines, *unsettled_lines(standing)]))
+    given.show(document, "\n".join([*lines, *unsettled_lines(standing)]), as_is=True)
     return Exit.DONE if result.stop == "final" else Exit.UNFINISHED

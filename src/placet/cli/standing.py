@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from placet.cards import Telling, telling_of
 from placet.core.commands import Names
 from placet.core.display import visible
-from placet.core.masking import masked
+from placet.core.masking import Masking
 from placet.core.state import (
     Answered,
     Approved,
@@ -62,7 +63,8 @@ def standing_of(state: Session, run: Run) -> Standing:
     unsettled = open_settlements(state, run.id)
     word, detail, waiting = _standing(state, run)
     if word == "resting" and isinstance(run.state, Resting) and run.state.not_before is not None:
-        detail += f", because of {visible(run.state.cause)}" if run.state.cause else ""
+        cause = Masking(salt=state.salt).text(run.state.cause)
+        detail += f", because of {visible(cause)}" if cause else ""
     return Standing(word=word, detail=detail, waiting=waiting, unsettled=unsettled)
 
 
@@ -132,16 +134,20 @@ def _resting(
 
 
 async def about(people: People, row: RequestRow) -> dict[str, Any]:
-    """Give what `show` says beside the card: how it ended, what it asks, and how to answer."""
+    """Give what `show` says beside the card: how it ended, what it asks, and how to answer.
+
+    Its texts have their secrets masked, and are still to be made visible.
+    """
     state = await _session(people, row)
+    telling = await telling_of(people.engine, row, language=people.language)
     request = state.requests[row.request.id]
     settlement = request.kind == "settlement"
     open_one = request.kind != "approval" and isinstance(request.state, Open)
     return {
-        "ending": await _ending(people, row, state, request),
+        "ending": await _ending(telling, state, request),
         "idempotency_key": idempotency_key(state.calls[request.at].digest) if settlement else None,
         "parent_run_id": parent.run if (parent := state.runs[request.at.run].parent) else None,
-        "question": await _question(people, row),
+        "question": await _question(people, row, telling),
         "answers": _answers(request.id, request.kind) if open_one else [],
     }
 
@@ -162,14 +168,17 @@ async def _session(people: People, row: RequestRow) -> Session:
     return await people.engine.session(row.session, names)
 
 
-async def _question(people: People, row: RequestRow) -> dict[str, Any] | None:
+async def _question(people: People, row: RequestRow, telling: Telling) -> dict[str, Any] | None:
     """Give the question that a request puts; None: it puts none that can be read."""
     if row.request.kind != "question" or not row.request.readable:
         return None
     asked = await people.question(row)
-    shown = masked({"text": asked.text, "choices": [*asked.choices], "wanted": asked.wanted})
-    assert isinstance(shown, dict), "a masked object is an object"
-    return {**shown, "answer": asked.answer}
+    return {
+        "text": telling.told(asked.text),
+        "choices": list(map(telling.told, asked.choices)),
+        "wanted": telling.told(asked.wanted),
+        "answer": asked.answer,
+    }
 
 
 def _answers(request: str, kind: RequestKind) -> list[str]:
@@ -181,7 +190,7 @@ def _answers(request: str, kind: RequestKind) -> list[str]:
     ]
 
 
-async def _ending(people: People, row: RequestRow, state: Session, request: Request) -> str:
+async def _ending(telling: Telling, state: Session, request: Request) -> str:
     """Tell the end of a request's story; nothing while it waits."""
     match request.state:
         case Open():
@@ -191,13 +200,13 @@ async def _ending(people: People, row: RequestRow, state: Session, request: Requ
         case Spent(votes=votes):
             return f"approved by {', '.join(votes)}; {_outcome(state, request)}"
         case Rejected(by=by, reason_ref=ref):
-            return f"rejected by {by}: {await people.engine.payload(row.session, ref)}"
+            return f"rejected by {by}: {await telling.text(ref)}"
         case Superseded(by=""):
             return "a newer message took its run's place; it did not run"
         case Superseded(by=by, successor=successor):
             if successor:
                 return f"edited by {by}; the new version is {successor}"
-            return f"edited by {by}; {await _ended(people, state, request)}"
+            return f"edited by {by}; {await _ended(telling, state, request)}"
         case Voided(changed=changed, successor=successor):
             anew = f"asked anew as {successor}" if successor else "not asked anew"
             return f"changed meanwhile: {', '.join(changed)}; {anew}"
@@ -208,22 +217,19 @@ async def _ending(people: People, row: RequestRow, state: Session, request: Requ
             late = f"approved by {', '.join(votes)}, and not begun" if votes else "nobody decided"
             return f"{late} by the deadline; it did not run"
         case Cancelled(cause=cause):
-            return f"its run was ended: {cause}"
+            return f"its run was ended: {telling.told(cause)}"
         case Settled(by=by, finding=finding, detail_ref=ref):
             said = f"settled by {by}: {finding_word(finding)}"
-            return (
-                said if ref is None else f"{said}: {await people.engine.payload(row.session, ref)}"
-            )
+            return said if ref is None else f"{said}: {await telling.text(ref)}"
         case Answered(by=by, answer_ref=ref):
-            return f"{by} answered: {await people.engine.payload(row.session, ref)}"
+            return f"{by} answered: {await telling.text(ref)}"
 
 
-async def _ended(people: People, state: Session, request: Request) -> str:
+async def _ended(telling: Telling, state: Session, request: Request) -> str:
     """Say how the call of an edit that made no new version ended, as the model is told it."""
     over = state.calls[request.at].state
     assert isinstance(over, CallOver), "an edit makes a new version, or ends the call"
-    told = await people.engine.payload(state.id, over.told_ref)
-    return f"no new version was asked ({over.code}): {told}"
+    return f"no new version was asked ({over.code}): {await telling.text(over.told_ref)}"
 
 
 def finding_word(finding: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -17,7 +17,7 @@ from typing import Literal
 from placet.core import wording
 from placet.core.canonical import JsonValue
 from placet.core.card_words import Language, said
-from placet.core.display import visible
+from placet.core.display import is_unmistakable, visible
 from placet.core.masking import Masking
 from placet.core.money import Money, written
 from placet.core.state import (
@@ -209,10 +209,8 @@ def card_of(
     hexadecimal, keys the fingerprints of masked secrets.
     """
     display = story.display
-    masking = Masking(salt=salt, fields=secrets_of(display), language=language)
-    for arguments in (draft.arguments, *story.former):
-        if isinstance(arguments, Mapping):
-            masking = masking.knowing(arguments)
+    known = (draft.arguments, *story.former)
+    masking = masking_for(display, known, salt=salt, language=language)
     shown = masked_arguments(masking, draft.arguments)
     show = _Showing(masking)
     replaced = story.replaced.state if story.replaced is not None else None
@@ -233,7 +231,7 @@ def card_of(
         tool=show.name(request.tool),
         arguments=tuple((visible(name), _json(value)) for name, value in shown.items()),
         fields=tuple(f for name, value in shown.items() for f in _fields(_step(name), value, 0)),
-        raw_arguments=show.name(draft.arguments) if isinstance(draft.arguments, str) else None,
+        raw_arguments=show.inert(draft.arguments) if isinstance(draft.arguments, str) else None,
         effect=visible(show.effect(str(display.get("effect") or ""), draft.arguments, shown)),
         cost=_cost(display.get("cost"), draft.arguments, shown, language),
         preview=show.told(str(display.get("preview") or "")),
@@ -298,10 +296,24 @@ def changes_of(stored: str) -> list[dict[str, JsonValue]] | None:
     return found if isinstance(found, list) else None
 
 
-def secrets_of(display: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Give the fields of the arguments that the tool declared as secret."""
+def masking_for(
+    display: Mapping[str, JsonValue],
+    known: Iterable[Mapping[str, JsonValue] | str],
+    *,
+    salt: str,
+    language: Language,
+) -> Masking:
+    """Give how the secrets of a request are masked, on its card and in whatever is told beside it.
+
+    `known` are the arguments of all its versions: what any of them keeps secret is told nowhere.
+    """
     found = display.get("secrets")
-    return tuple(map(str, found)) if isinstance(found, list) else ()
+    fields = tuple(map(str, found)) if isinstance(found, list) else ()
+    masking = Masking(salt=salt, fields=fields, language=language)
+    for arguments in known:
+        if isinstance(arguments, Mapping):
+            masking = masking.knowing(arguments)
+    return masking
 
 
 def masked_arguments(
@@ -328,6 +340,10 @@ class _Showing:
     def name(self, text: str) -> str:
         """Show a text of one line."""
         return visible(self._masking.text(text))
+
+    def inert(self, text: str) -> str:
+        """Show what can never run as it is: arguments that cannot be read (G4)."""
+        return visible(self._masking.text(text, is_inert=True))
 
     def told(self, text: str) -> str:
         """Show what somebody told, in its lines, without what the arguments keep secret."""
@@ -431,8 +447,11 @@ def _is_short(value: list[JsonValue]) -> bool:
 
 
 def _step(name: str, path: str = "") -> str:
-    """Give the path of a name under a path; a name that is not plain stands in quotes."""
-    if _PLAIN_NAME.fullmatch(name) and visible(name) == name:
+    """Give the path of a name under a path; a name that is not plain stands in quotes.
+
+    So does one that could be taken for another: it does not stand bare beside its double.
+    """
+    if _PLAIN_NAME.fullmatch(name) and visible(name) == name and is_unmistakable(name):
         return f"{path}.{name}" if path else name
     return f"{path}[{_json(name)}]"
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from placet.core.card import Attempt, Card, Change, Field, Told
 from placet.core.card_words import WORDS, Language, counted, said
-from placet.core.display import fold, length_of, stretches
+from placet.core.display import fold, is_unmistakable, length_of, stretches
 from placet.core.values import RequestKind
 
 #: The answers that a request of each kind has beside yes and no.
@@ -353,8 +353,12 @@ class _Laying:
 
 
 def _name(shown: str) -> Text:
-    """Give a name as a text: one that could be taken for other words stands in quotes."""
-    return Text(shown if _PLAIN.fullmatch(shown) else _quoted(shown))
+    """Give a name as a text: one that could be taken for other words stands in quotes.
+
+    So does one that could be taken for another name.
+    """
+    plain = _PLAIN.fullmatch(shown) and is_unmistakable(shown)
+    return Text(shown if plain else _quoted(shown))
 
 
 def _instant(at: datetime) -> Words:

@@ -28,6 +28,7 @@ _CONTINUED = "      ⋮ "
 #: How a terminal sets titles, the heading, and placet's own marks apart.
 _DIM, _BOLD, _YELLOW, _END = "\x1b[2m", "\x1b[1m", "\x1b[33m", "\x1b[0m"
 
+_SEQUENCE = re.compile(r"(\x1b\[\d+m)")
 _BACKTICKS = re.compile("`+")
 _LEAST_FENCE = 3
 
@@ -35,9 +36,14 @@ _LEAST_FENCE = 3
 _Stretch = tuple[str, str]
 
 
-def plain(card: Card, *, limits: Limits | None = LIMITS) -> str:
-    """Lay a card out as plain text: a fact a line, and each line of a text behind a `|`."""
-    return _unset(_lines(layout_of(card, limits=limits)))
+def plain(card: Card, *, width: int | None = None, limits: Limits | None = LIMITS) -> str:
+    """Lay a card out as plain text: a fact a line, and each line of a text behind a `|`.
+
+    With a `width` lines are broken as for a terminal. What is read where lines are broken to fit
+    needs one: what breaks them there knows nothing of whose they are.
+    """
+    laid = _unset(_lines(layout_of(card, limits=limits)))
+    return laid if width is None else within(laid, width)
 
 
 def plain_rows(rows: Iterable[Row]) -> str:
@@ -58,6 +64,14 @@ def terminal(
     if not colour:
         return _unset(broken)
     return "\n".join("".join(map(_set, _alike(line))) for line in broken)
+
+
+def within(laid: str, width: int) -> str:
+    """Break the lines of what is laid out already, as `terminal` breaks those of a card.
+
+    Sequences that set something apart take no columns; nobody else's text can hold one.
+    """
+    return "\n".join(_within(line, max(width, LEAST_WIDTH)) for line in laid.split("\n"))
 
 
 def markdown(card: Card, *, limits: Limits | None = LIMITS) -> str:
@@ -171,6 +185,23 @@ def _broken(line: list[_Stretch], width: int) -> Iterator[list[_Stretch]]:
             room -= wide
         broken.append((style, text[taken:]))
     yield broken
+
+
+def _within(line: str, width: int) -> str:
+    """Break one line, in which there may be sequences that set something apart."""
+    if columns(_SEQUENCE.sub("", line)) <= width:
+        return line
+    parts: list[str] = []
+    room = width
+    for at, part in enumerate(_SEQUENCE.split(line)):
+        for character in (part,) if at % 2 else part:
+            wide = 0 if at % 2 else columns(character)
+            if wide > room:
+                parts.append(f"\n{_CONTINUED}")
+                room = width - columns(_CONTINUED)
+            parts.append(character)
+            room -= wide
+    return "".join(parts)
 
 
 # --- Markdown ---------------------------------------------------------------------------------

@@ -37,6 +37,9 @@ _SHAPELESS = re.compile(
     "[\u034f\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U00016fe4\U000e0100-\U000e01ef]"
 )
 
+#: How the names of East Asian letters begin.
+_EAST_ASIAN = ("CJK UNIFIED", "HIRAGANA", "KATAKANA", "BOPOMOFO", "HANGUL SYLLABLE")
+
 _OVERLAY = 1  # The combining class of what strikes its base through (UAX 44, table 15).
 
 #: What in a shown text is ours: marks, and the masks of placet.core.masking.
@@ -58,6 +61,23 @@ def visible(text: str, *, keep_newlines: bool = False) -> str:
     if text.isascii() and text.isprintable() and " " * (MAX_SPACES + 1) not in text:
         return text
     return "".join(_units(text, keep_newlines=keep_newlines))
+
+
+def is_unmistakable(name: str) -> bool:
+    """Say whether no letter or digit of a name could be taken for another one.
+
+    Those of ASCII cannot, with or without a diacritic, nor can those of East Asia. Letters of
+    other scripts look like those (Cyrillic `а`), and so do other forms of the same (`ﬁ`).
+    """
+    if name.isascii():
+        return True
+    return unicodedata.is_normalized("NFKC", name) and all(map(_is_unmistakable, name))
+
+
+def _is_unmistakable(character: str) -> bool:
+    if not character.isalnum() or unicodedata.normalize("NFD", character)[0].isascii():
+        return True
+    return unicodedata.name(character, "").startswith(_EAST_ASIAN)
 
 
 class Fold(NamedTuple):

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from placet.core.masking import masked
+from placet.core.masking import is_secret
 from placet.runtime.authority import MARK
 from placet.runtime.declarations import NotDone
 from placet.runtime.threads import in_thread
@@ -46,7 +46,6 @@ HIDDEN_CODE = ("BASH_ENV", "ENV", "BASH_FUNC_", "PROMPT_COMMAND", "SHELLOPTS", "
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _KEY_NAME = re.compile(r"(?:^|_)KEYS?$", re.IGNORECASE)
-_MASK = "‹secret, "
 _READ_BYTES = 64 * 1024
 _DRAINED_BYTES = 1024 * 1024
 
@@ -115,9 +114,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    shown = masked({name: value})
-    assert isinstance(shown, dict), "a masked object is an object"
-    return bool(_KEY_NAME.search(name)) or any(_MASK in str(each) for each in shown.values())
+    return bool(_KEY_NAME.search(name)) or is_secret(name, value)
 
 
 class _Running:

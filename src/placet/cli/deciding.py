@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 import click
 
 from placet.cli.cards import laid_out
-from placet.cli.granting import granting, in_words, terms_of
+from placet.cli.granting import grant_document, grant_line, granting, in_words, terms_of
 from placet.cli.identity import Identity, confirmed, who_decides
 from placet.cli.office import card_document, office, record_of
 from placet.cli.output import Given, shared
@@ -184,6 +184,10 @@ async def decision_of(
     shown, after, engine = found.row, found.row.request, people.engine
     document = {**await record_of(engine, shown), "code": found.code, "told": None}
     lines = [f"{after.id} {visible(what)}  ({status_of(after)}, via {who.via})"]
+    if found.grant is not None:
+        document["grant"] = grant_document(found.grant, shown.session)
+        lines.append(f"  grant        {found.grant.id}: {grant_line(found.grant, shown.session)}")
+        lines.append(f"               `placet revoke {found.grant.id}` takes it back")
     if isinstance(after.state, Superseded) and after.state.successor is None:
         told = visible(found.told or "", keep_newlines=True)
         document["told"] = told

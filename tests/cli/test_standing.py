@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -271,3 +272,78 @@ def test_a_run_says_that_it_begins_once_it_has_begun(place: Place) -> None:
 
 def test_the_short_helps_stand_whole() -> None:
     assert "..." not in do("--help").out.partition("Commands:")[2]
+
+
+# --- what is due ----------------------------------------------------------------------------------
+
+ESCALATES = """version = 1
+[[rule]]
+name = "refunds"
+ruling = "ask"
+tools = ["refund"]
+approvers = ["ana"]
+quorum = 1
+deadline = "4h"
+escalate = [{after = "30m", approvers = ["ben"]}]
+"""
+
+
+@pytest.mark.promise("G9")
+def test_a_run_says_what_it_waits_for_when_more_people_are_to_be_asked(place: Place) -> None:
+    place.write("placet.policy.toml", ESCALATES)
+    run, request = place.waiting()
+    place.pass_time(timedelta(hours=1))
+
+    (found,) = do("runs", "--active", "--json").document["runs"]
+    carried_on = do("resume", run)
+
+    assert (found["status"], found["waiting"]) == ("waiting", [request])
+    assert found["detail"] == (
+        f"waits for people: {request}; more people are to be asked: `placet resume {run}`, or a"
+        " worker, goes on"
+    )
+    assert f"{run} asks more people\n" in carried_on.err
+    assert "past its deadline" not in carried_on.err
+    (found,) = do("runs", "--active", "--json").document["runs"]
+    assert found["detail"] == f"waits for people: {request}"
+
+
+@pytest.mark.promise("G9")
+def test_a_request_past_its_deadline_looks_open_nowhere(place: Place) -> None:
+    run, request = place.waiting()
+    in_time = do("inbox")
+    place.pass_time(timedelta(hours=25))
+
+    listed, shown = do("inbox"), do("show", request)
+    (document,) = do("inbox", "--json").document["requests"]
+    late = do("reject", request, "--reason", "no", "--json", by="ana")
+    (found,) = do("runs", "--active", "--json").document["runs"]
+
+    assert (", until " in in_time.out, ", expired at " in listed.out) == (True, True)
+    assert (document["status"], document["late"]) == ("waiting", True)
+    goes_on = f"`placet resume {run}`, or a worker, goes on"
+    assert f"ended       it has expired, which is a no; {goes_on}\n" in shown.out
+    assert (late.code, late.error["code"]) == (3, "expired")
+    assert late.error["message"].endswith(" UTC: it has expired, which is a no.")
+    assert late.error["hint"] == f"{goes_on} with its run."
+    assert (found["status"], found["waiting"]) == ("resting", [])
+    assert found["detail"] == f"past its deadline: {request}; {goes_on}"
+    assert f"{run} closes what is past its deadline\n" in do("resume", run).err
+
+
+def test_the_lines_of_an_inbox_say_what_each_request_would_do(place: Place) -> None:
+    place.write(
+        "placet.policy.toml", ESCALATES.replace("ana", 'ana", "ben').replace("= 1\nd", "= 2\nd")
+    )
+    _, first = place.waiting()
+    _, second = place.waiting("risky", session="other")
+    do("approve", first, by="ana")
+
+    lines = {line.split("  ")[0]: line for line in do("inbox").out.splitlines()}
+
+    assert (
+        f"{first}  refund  pays 129 USD for order A-1  1 of 2 approved  session main, until"
+        in (lines[first])
+    )
+    assert f"{second}  vanish  may or may not happen  session other, until" in lines[second]
+    assert "会话 main，截止" in do("inbox", "--lang", "zh").out

@@ -23,7 +23,7 @@ from placet.cli.carrying import Onlooker, carried
 from placet.cli.chat_requests import Requests, Shown
 from placet.cli.identity import TOKEN, Identity, who_decides
 from placet.cli.lines import Lines, lines_of_stdin
-from placet.cli.looking import inbox_text, shown
+from placet.cli.looking import inbox_listed, shown
 from placet.cli.output import Exit, Given, shared, tell, tell_error, with_ways_out
 from placet.cli.progress import Family
 from placet.cli.scene import Scene, scene_of
@@ -232,7 +232,7 @@ class Chat:
                 self._requests.answer(said.request, said.rest)
             case "inbox":
                 rows = inbox_of(self._placet.engine, session=self._session)
-                tell(inbox_text(rows))
+                tell(asyncio.run(inbox_listed(self._placet.people, rows))[1])
             case "show":
                 tell(
                     asyncio.run(shown(self._placet.people, said.request, session=self._session))[1]

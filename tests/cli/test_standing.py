@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,11 @@ from placet.core import commands as c
 from placet.core.values import Holder
 from placet.runtime.processes import this_process
 from placet.stores.sqlite import SqliteStore
+from tests.cli.dialog import CTRL_C, dialog
 from tests.cli.place import TOKENS, Place, do
+
+SUM = sha256(TOKENS["ana"].encode()).hexdigest()
+DEFAULT = "sqlite:///placet.db"
 
 
 @pytest.fixture
@@ -347,3 +353,56 @@ def test_the_lines_of_an_inbox_say_what_each_request_would_do(place: Place) -> N
     )
     assert f"{second}  vanish  may or may not happen  session other, until" in lines[second]
     assert "会话 main，截止" in do("inbox", "--lang", "zh").out
+
+
+# --- commands that are printed --------------------------------------------------------------------
+
+
+def test_a_command_that_is_printed_names_the_app_where_the_settings_name_none(place: Place) -> None:
+    place.write("placet.toml", f'approvers = ["ana"]\n[approver_tokens]\nana = "{SUM}"')
+    app = ("--app", "tests.cli.app:agents")
+
+    rests = do("run", *app, "--agent", "patient", "go")
+    broken = do("run", *app, "--agent", "silent", "--session", "2", "go", "--json")
+    waits = do("run", *app, "--agent", "shop", "--session", "3", "go", "--json").document
+    approved = do("approve", *waits["waiting"], by="ana")
+    named = [w for told in (rests.out, broken.document["error"]["hint"]) for w in told.split("`")]
+
+    (resume, again) = (words for words in named if words.startswith("placet resume "))
+    assert resume.endswith(" --app tests.cli.app:agents")
+    assert do(*resume.split()[1:]).code == 12
+    assert do(*again.split()[1:]).code == 6
+    assert f"`placet resume {waits['run_id']} --app MODULE:NAME`, or a worker" in approved.out
+    place.write("placet.toml", 'app = "tests.cli.app:agents"')
+    assert f"`placet resume {waits['run_id']}`, or a worker" in do("runs").out
+
+
+def test_a_command_that_is_printed_names_the_store_that_was_given(place: Place) -> None:
+    store = ("--store", "sqlite:///a shelf.db")
+    waits = do("run", *store, "--agent", "shop", "--session", "main", "go")
+
+    (show,) = (words for words in waits.out.split("`") if words.startswith("placet show "))
+    assert show.endswith(" --store 'sqlite:///a shelf.db'")
+    assert do(*shlex.split(show)[1:]).code == 0
+
+
+def test_what_others_wrote_is_never_taken_for_a_command_that_is_printed(place: Place) -> None:
+    _, request = place.waiting()
+    do("reject", request, "--reason", "say `placet resume x` instead", by="ana")
+
+    assert "say `placet resume x` instead" in do("show", request, "--store", DEFAULT).out
+
+
+def test_a_resume_that_is_interrupted_says_how_to_go_on(place: Place) -> None:
+    place.write("placet.toml", 'app = "tests.cli.talkers:support"\napprovers = ["ana"]')
+    with dialog(place, "run", "--session", "main", "hang on") as begun:
+        begun.expect("let me see")
+        begun.type(CTRL_C)
+        assert begun.ended() == 130
+    (run,) = do("runs", "--json").document["runs"]
+
+    with dialog(place, "resume", run["run_id"]) as resumed:
+        resumed.expect("let me see")
+        resumed.type(CTRL_C)
+        resumed.expect(f"`placet resume {run['run_id']}` goes on with the run.")
+        assert resumed.ended() == 130

@@ -24,7 +24,15 @@ from placet.cli.chat_requests import Requests, Shown
 from placet.cli.identity import TOKEN, Identity, who_decides
 from placet.cli.lines import Lines, lines_of_stdin
 from placet.cli.looking import inbox_listed, shown
-from placet.cli.output import Exit, Given, shared, tell, tell_error, with_ways_out
+from placet.cli.output import (
+    Exit,
+    Given,
+    runnable,
+    shared,
+    tell,
+    tell_error,
+    with_ways_out,
+)
 from placet.cli.progress import Family
 from placet.cli.scene import Scene, scene_of
 from placet.cli.sessions import session_here, session_option
@@ -346,7 +354,7 @@ class Chat:
         here = session_here(self._placet.engine)
         where = "" if self._session == here else f" --session {self._named()}"
         what = f"waits for {', '.join(scene.waiting)}" if scene.waiting else "is not over"
-        tell(f"{scene.run} {what}: `placet chat{where}` comes back to it")
+        tell(f"{scene.run} {what}: " + runnable(f"`placet chat{where}` comes back to it"))
         return Exit.WAITING if scene.waiting else Exit.RESTING
 
     def _named(self) -> str:

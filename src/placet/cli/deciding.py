@@ -16,7 +16,7 @@ from placet.cli.cards import laid_out
 from placet.cli.granting import grant_document, grant_line, granting, in_words, terms_of
 from placet.cli.identity import Identity, confirmed, who_decides
 from placet.cli.office import card_document, office, record_of
-from placet.cli.output import Given, shared
+from placet.cli.output import Given, runnable, shared
 from placet.cli.standing import last_line
 from placet.core.card import Card, status_of
 from placet.core.card_parts import argument_rows
@@ -187,7 +187,8 @@ async def decision_of(
     if found.grant is not None:
         document["grant"] = grant_document(found.grant, shown.session)
         lines.append(f"  grant        {found.grant.id}: {grant_line(found.grant, shown.session)}")
-        lines.append(f"               `placet revoke {found.grant.id}` takes it back")
+        revoke = runnable(f"`placet revoke {found.grant.id}` takes it back")
+        lines.append(f"               {revoke}")
     if isinstance(after.state, Superseded) and after.state.successor is None:
         told = visible(found.told or "", keep_newlines=True)
         document["told"] = told

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
-from placet.cli.output import Exit, Given, exit_code_of, shared, tell_error
+from placet.cli.output import Exit, Given, exit_code_of, runnable, shared, tell_error
 from placet.core.errors import PlacetError
 
 #: Set to have an unexpected error print where it comes from.
@@ -67,6 +67,14 @@ class Lazy(click.Group):
         if home is None:
             return super().get_command(ctx, cmd_name)
         return _loaded(home, cmd_name)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; the commands that an error points to stand there as they can be run."""
+        try:
+            return super().invoke(ctx)
+        except PlacetError as error:
+            error.hint = runnable(error.hint)
+            raise
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

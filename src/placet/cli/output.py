@@ -7,6 +7,8 @@ are told beside it (progress, questions, warnings, errors) goes to standard erro
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -71,6 +73,19 @@ def exit_code_of(error: errors.PlacetError) -> Exit:
     return next((code for kind, code in _CODES if isinstance(error, kind)), Exit.WRONG)
 
 
+#: The commands that need the agents' code.
+NEEDS_APP = frozenset(("run", "resume", "chat", "worker", "edit"))
+
+_COMMAND = re.compile(r"`(placet ([a-z-]+)[^`]*)`")
+
+
+def runnable(text: str) -> str:
+    """Give a text of ours with its commands, in back quotes, as they can be run here."""
+    context = click.get_current_context(silent=True)
+    given = None if context is None else context.find_object(Given)
+    return text if given is None else given.runnable(text)
+
+
 @dataclass(slots=True)
 class Given:
     """What was given of the options that every command has."""
@@ -78,6 +93,8 @@ class Given:
     store: str = ""
     as_json: bool = False
     language: str = ""
+    app: str = ""
+    _set_app: str | None = None
 
     def settings(self) -> Settings:
         """Load the settings, with what was named here in their place; raises InvalidSetting."""
@@ -89,6 +106,33 @@ class Given:
         if self.language:
             found = replace(found, language=language_of(self.language))
         return replace(found, store=self.store) if self.store else found
+
+    def runnable(self, text: str) -> str:
+        """Give a text with its commands, in back quotes, as they can be run here.
+
+        What was given on this command line, and the settings do not say, stands in them: the app,
+        for a command that needs one, and the store.
+        """
+        return _COMMAND.sub(self._with_options, text)
+
+    def _with_options(self, found: re.Match[str]) -> str:
+        command, name = found[1], found[2]
+        if name in NEEDS_APP and " --app" not in command and (app := self._app()):
+            command += f" --app {app}"
+        if self.store and " --store" not in command:
+            command += f" --store {shlex.quote(self.store)}"
+        return f"`{command}`"
+
+    def _app(self) -> str:
+        """Name the app as it must be given; empty where the settings name the same one."""
+        if self._set_app is None:
+            try:
+                self._set_app = self.settings().app
+            except errors.PlacetError:  # That is what is told; no command runs before it is mended.
+                self._set_app = ""
+        if self.app in ("", self._set_app):
+            return "" if self._set_app else "MODULE:NAME"
+        return shlex.quote(self.app)
 
     def show(self, document: Mapping[str, Any], text: str) -> None:
         """Print what a command has to say."""

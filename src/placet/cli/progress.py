@@ -109,7 +109,7 @@ def described(work: w.Work, tools: Sequence[str]) -> str:
         case w.RunReads():
             return f"reads ({named})"
         case w.RunEffect():
-            return f"runs {named}"
+            return f"is about to run {named}"
         case w.Delegate():
             return f"hands a task to the agent {named}"
         case w.Recover():

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from placet.cli.output import runnable
 from placet.core.commands import Names
 from placet.core.display import visible
 from placet.core.masking import masked
@@ -87,7 +88,7 @@ def ways_of(run: Run) -> tuple[str, ...]:
 def unsettled_lines(standing: Standing) -> list[str]:
     """Name what a run leaves to people though it ends."""
     return [
-        f"  {settlement}: nobody knows that outcome yet; `placet show {settlement}`"
+        runnable(f"  {settlement}: nobody knows that outcome yet; `placet show {settlement}`")
         for settlement in standing.unsettled
     ]
 
@@ -106,7 +107,7 @@ def open_settlements(state: Session, run: str) -> tuple[str, ...]:
 
 
 def _standing(state: Session, run: Run) -> tuple[str, str, tuple[str, ...]]:
-    goes_on = f"`placet resume {run.id}`, or a worker, goes on"
+    goes_on = runnable(f"`placet resume {run.id}`, or a worker, goes on")
     match run.state:
         case RunOver(stop=stop):
             return "over", f"ended: {stop}", ()
@@ -244,7 +245,9 @@ def _late(state: Session, request: Request) -> str:
     if not is_late(state, request.id):
         return ""
     means = "" if request.kind == "question" else ", which is a no"
-    return f"it has expired{means}; `placet resume {request.at.run}`, or a worker, goes on"
+    return f"it has expired{means}; " + runnable(
+        f"`placet resume {request.at.run}`, or a worker, goes on"
+    )
 
 
 async def _ended(people: People, state: Session, request: Request) -> str:

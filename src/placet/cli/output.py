@@ -44,16 +44,19 @@ class Exit(IntEnum):
 #: What each exit code means, as the reference says it.
 MEANINGS: Mapping[Exit, str] = {
     Exit.DONE: "done; for `run` and `resume`: the run ended with its answer",
-    Exit.WRONG: "an unexpected error; or `doctor`, `audit verify`, `policy check` or `policy test`"
-    " found something wrong",
+    Exit.WRONG: "an unexpected error; or `doctor`, `audit verify`, `audit verify-receipt`, `keys"
+    " seal`, `policy check` or `policy test` found something wrong",
     Exit.MISTAKE: "a mistake in the command, its input, the settings or the app",
-    Exit.REFUSED: "refused: another decision stands, or it is too late",
+    Exit.REFUSED: "refused: another decision stands, or it is too late; or what an `edit` proposed"
+    " is denied",
     Exit.NOT_PERMITTED: "refused: you may not decide this, or nobody knows who you are",
     Exit.NOT_FOUND: "there is no such request, run, session or store",
-    Exit.TROUBLE: "the world's trouble: the store or the model failed; nothing is lost",
+    Exit.TROUBLE: "the world's trouble: the store or the model failed, or what is needed is not"
+    " installed; nothing is lost",
     Exit.IN_PROGRESS: "another process is on it",
     Exit.WAITING: "`run`, `resume`, `chat`: the run waits for people (`approval_required`)",
-    Exit.UNFINISHED: "`run`, `resume`: the run ended without its answer; `stop` says why",
+    Exit.UNFINISHED: "`run`, `resume`: the run ended without its answer; `stop` says why; `erase`:"
+    " say it again, for what was erased may still stand on the disk",
     Exit.RESTING: "`run`, `resume`, `chat`: the run rests, and goes on later",
     Exit.INTERRUPTED: "interrupted from the keyboard",
 }
@@ -187,6 +190,11 @@ def shared(command: F) -> F:
         help="Print one JSON document to standard output.",
     )
     return store(language(as_json(command)))
+
+
+def counted(count: int, what: str, *, many: str = "") -> str:
+    """Write a number of things out: `1 rule`, `2 rules`; `many` is of a word that takes no s."""
+    return f"{count} {what if count == 1 else many or what + 's'}"
 
 
 def tell(text: str) -> None:

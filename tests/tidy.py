@@ -241,14 +241,17 @@ def bodies_have_one_door(sources: Sequence[Source]) -> Iterator[str]:
             continue
         for node in ast.walk(source.tree):
             entered: set[str] = set()
+            line = 0
             match node:
-                case ast.ImportFrom(module=module) if module == BODIES:
+                case ast.ImportFrom(module=module, lineno=line) if module == BODIES:
                     entered = {alias.name for alias in node.names} & ENTERS
-                case ast.Call(func=ast.Attribute(attr="body"), args=[_, _]):
+                case ast.Call(func=ast.Attribute(attr="body"), args=[_, _], lineno=line):
                     entered = {"a body"} - ({"a body"} if source.module in GIVE_BODIES else set())
+                case _:
+                    pass
             for name in sorted(entered):
                 wrong = f"{source.module} enters {name}"
-                yield source.at(node.lineno, wrong, "go through placet.runtime.gate (G2)")
+                yield source.at(line, wrong, "go through placet.runtime.gate (G2)")
 
 
 def imports_make_no_cycle(sources: Sequence[Source]) -> Iterator[str]:
@@ -345,6 +348,8 @@ def imports_of(tree: ast.Module, known: frozenset[str]) -> Iterator[Import]:
                 func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(name)), *_]
             ):
                 yield Import(name, call.lineno, eager=False)
+            case _:
+                pass
 
 
 def _submodule(base: str, name: str, known: frozenset[str]) -> str:

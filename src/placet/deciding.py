@@ -144,9 +144,7 @@ class Deciding:
 
         Raises NotFound where there is no such session.
         """
-        state = await self.engine.session(session)
-        live = (grant for grant in state.grants.values() if state.now < grant.until)
-        return sorted(live, key=lambda grant: (grant.until, grant.id))
+        return [grant for _, grant in await self.people.grants(session=session)]
 
     async def revoke(self, grant_id: str, *, session: str, by: str, via: str = "api") -> None:
         """Take a standing grant back: it covers nothing any more, whatever was allowed by it.

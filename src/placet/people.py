@@ -17,10 +17,10 @@ from placet.core import commands as c
 from placet.core.card import Card
 from placet.core.card_words import Language
 from placet.core.deciders import check_authority
-from placet.core.errors import Conflict, InvalidInput
+from placet.core.errors import Conflict, InvalidInput, NotFound
 from placet.core.questions import Question, checked, question_of
 from placet.core.spoken import refuse_command
-from placet.core.state import CallOver, Request, Session
+from placet.core.state import CallOver, Grant, Request, Session
 from placet.core.values import CallCode, GrantTerms, Principal, draft_from
 from placet.repeated import Word, is_same_word
 from placet.runtime.authority import Authority, Deciders, refuse_inside_tool, refuse_to_decide
@@ -56,11 +56,13 @@ class Decided:
     """What a decision has made of a request, and of the call that it is about.
 
     `code` says how the call ended, and `told` what the model is told of it; None while it is open.
+    `grant` is what stands for calls to come with the approval (G12).
     """
 
     row: RequestRow
     code: CallCode | None = None
     told: str | None = None
+    grant: Grant | None = None
 
 
 class People:
@@ -111,9 +113,32 @@ class People:
         )
         return await self._execute(row, command, by)
 
-    async def revoke(self, grant_id: str, *, session: str, by: Decider) -> None:
-        """Take a standing grant back; raises NotFound where it has ended."""
+    async def grants(self, *, session: str | None = None) -> list[tuple[str, Grant]]:
+        """Give the standing grants of a session, or of all, each with its session (G12).
+
+        Those that end first stand before the others. Raises NotFound where the session is none.
+        """
+        engine = self.engine
+        names = [session] if session else await engine.read(engine.store.sessions, engine.tenant)
+        states = [await engine.session(name) for name in names]
+        live = [(s.id, each) for s in states for each in s.grants.values() if s.now < each.until]
+        return sorted(live, key=lambda found: (found[1].until, found[1].id))
+
+    async def revoke(self, grant_id: str, *, by: Decider, session: str | None = None) -> None:
+        """Take a standing grant back; raises NotFound where there is none, or it has ended."""
         refuse_to_decide()
+        if session is None:
+            found = [place for place, grant in await self.grants() if grant.id == grant_id]
+            if len(found) != 1:
+                raise NotFound(
+                    "grant_not_found",
+                    "There is no such grant, or it has ended."
+                    if not found
+                    else f"Several sessions have it: {', '.join(found)}.",
+                    hint="`placet grants` lists those that stand.",
+                    grant=grant_id,
+                )
+            (session,) = found
         state = await self.engine.session(session)
         now = await self._now(session)
         eligible = self._authority.people(now=now)
@@ -295,6 +320,7 @@ class People:
         after = RequestRow(tenant=row.tenant, session=row.session, request=request)
         call = state.calls[request.at].state
         if not isinstance(call, CallOver):
-            return Decided(row=after)
+            given = (grant for grant in state.grants.values() if grant.request == request.id)
+            return Decided(row=after, grant=next(given, None))
         told = await self.engine.payload(row.session, call.told_ref)
         return Decided(row=after, code=call.code, told=told)

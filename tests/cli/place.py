@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -175,10 +176,22 @@ class Place:
         assert begun.stop == "approval_required"
         return begun.run_id, begun.waiting[0]
 
-    def opened(self) -> Placet:
-        """Open the runtime over the place's store, with the app's agents."""
-        store = SqliteStore(self.directory / "placet.db")
-        return Placet(store, agents=app.agents, approvers=self.approvers)
+    def opened(self, *, by: timedelta = timedelta(0)) -> Placet:
+        """Open the runtime over the place's store, with the app's agents, and a clock that late."""
+        store = SqliteStore(self.directory / "placet.db", clock=lambda: datetime.now(UTC) + by)
+        policy = self.directory / "placet.policy.toml"
+        return Placet(
+            store,
+            agents=app.agents,
+            approvers=self.approvers,
+            policy=str(policy) if policy.exists() else None,
+        )
+
+    def pass_time(self, by: timedelta) -> None:
+        """Let the store's clock be later from now on: it never goes back."""
+        with self.opened(by=by) as placet:
+            run = placet.run_sync("shop", "please", session="another")
+            placet.cancel_sync(run.run_id, by="ana")
 
     def status(self, request: str) -> str:
         """Give the status of a request."""

@@ -238,6 +238,28 @@ def test_a_receipt_is_checked_with_the_public_key_alone(keyed: Place, tmp_path: 
     assert other.code == 1
 
 
+@pytest.mark.promise("H4")
+def test_a_receipt_of_a_quorum_shows_each_vote_with_its_instant(keyed: Place) -> None:
+    keyed.write(
+        "placet.policy.toml",
+        'version = 1\n[[rule]]\nname = "two"\nruling = "ask"\ntools = ["refund"]\n'
+        'approvers = ["ana", "ben"]\nquorum = 2',
+    )
+    begun = do("run", "--agent", "shop", "--session", "main", "please", "--json")
+    (request,) = begun.document["waiting"]
+    for person in ("ana", "ben"):
+        assert do("approve", request, by=person).code == 0
+    document = do("audit", "receipt", request, "--json")
+    Path("receipt.json").write_text(document.out, encoding="utf-8")
+
+    checked = do("audit", "verify-receipt", "receipt.json", "--public-key", "../signing.pem.pub")
+
+    first, second = document.document["receipt"]["votes"]
+    assert checked.code == 0
+    assert f"vote           ana at {first['at']}, via token\n" in checked.out
+    assert f"vote           ben at {second['at']}, via token\n" in checked.out
+
+
 # --- traces and erasure ---------------------------------------------------------------------------
 
 

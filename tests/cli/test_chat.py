@@ -51,7 +51,7 @@ def test_what_must_ask_is_shown_and_the_exact_word_approves_it(place: Place) -> 
             assert f"run_waiting request_id={request}" in talk.expect(ASKS), words
         assert place.effects == []
         talk.enter("approve")
-        assert f"{request}: approved by {ME}\n  · runs refund\nDone: refunded 129\n" in (
+        assert f"{request}: approved by {ME}\n  · is about to run refund\nDone: refunded 129\n" in (
             talk.expect("> ")
         )
         talk.type(CTRL_D)
@@ -174,7 +174,7 @@ def test_of_several_requests_each_is_asked_in_turn(place: Place) -> None:
     with dialog(place, *CHAT) as talk:
         talk.say("two")
         talk.say("approve", at=ASKS)
-        talk.expect("runs refund")
+        talk.expect("is about to run refund")
         talk.say("reject", at=ASKS)
         talk.say("one is enough", at="? ")
         talk.expect("Done: Rejected")
@@ -193,7 +193,8 @@ def test_the_work_of_a_run_under_the_run_is_shown_behind_its_agents_name(place: 
     assert "  · hands a task to the agent helper\n  helper | It broke: I pay.\n" in shown
     assert re.search(r"under +run_", shown)
     assert (
-        "  · helper: runs refund\n  helper | Done: refunded 129\nDone: Done: refunded 129" in after
+        "  · helper: is about to run refund\n  helper | Done: refunded 129\n"
+        "Done: Done: refunded 129" in after
     )
 
 
@@ -280,7 +281,7 @@ def test_an_effect_that_has_begun_is_waited_for_when_interrupted(place: Place) -
     os.mkfifo(HELD)
     with dialog(place, *CHAT) as talk:
         talk.say("hold")
-        talk.expect("· runs hold")
+        talk.expect("· is about to run hold")
         talk.type(CTRL_C)
         talk.expect("hold has begun and is waited for")
         Path(HELD).write_text("go", encoding="utf-8")
@@ -333,7 +334,7 @@ def test_requests_are_decided_answered_and_shown_by_their_ids(place: Place) -> N
         talk.say("sold as seen", at="… ")
         talk.expect(f"{first}: rejected by {ME}: it was\nsold as seen\n")
         talk.say(f"/approve {second}")
-        talk.expect("runs refund")
+        talk.expect("is about to run refund")
         talk.say("colour")
         talk.expect("answer? ")
         talk.enter(f"/answer {waiting()} blue")

@@ -29,7 +29,7 @@ def test_what_is_done_is_0(place: Place) -> None:
 
     assert done.code == 0
     assert done.out == f"Done: refunded 129\n({run} ended: final)\n"
-    assert f"{run} step 1: runs refund" in done.err
+    assert f"{run} step 1: is about to run refund" in done.err
     assert f"{run} step 2: asks the model" in done.err
     assert do("resume", run).code == 0, "a run that is over says so again"
 

@@ -39,7 +39,7 @@ def test_verify_says_sound_and_names_what_it_cannot_find(place: Place) -> None:
     sound = do("audit", "verify")
 
     assert sound.code == 0
-    assert "1 sessions, 6 events: sound" in sound.out
+    assert "1 session, 6 events: sound" in sound.out
     assert "keep the heads elsewhere" in sound.out
     assert "verifying session main" in sound.err
 
@@ -238,7 +238,7 @@ def test_the_doctor_says_how_things_are(place: Place) -> None:
     assert found["python"] == ("ok", ".".join(map(str, sys.version_info[:3])))
     assert found["file mode"] == ("ok", "0600")
     assert found["agent account"] == ("ok", "nobody cannot reach the store")
-    assert found["deadlines"] == ("ok", "1 requests wait, none past its deadline")
+    assert found["deadlines"] == ("ok", "1 request waits, none past its deadline")
     assert found["approvers"] == ("ok", "ana, ben")
     assert found["tokens"] == ("warning", "mallory: a token, and no approver")
 

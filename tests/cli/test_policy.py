@@ -100,10 +100,33 @@ def test_check_takes_a_file_or_that_of_the_settings(
 
 
 @pytest.mark.parametrize("name", ["none.toml", "."])
-def test_check_finds_fault_with_what_is_no_file(place: Path, name: str) -> None:
-    ended = do("policy", "check", name)
+def test_what_is_no_file_is_a_mistake_in_the_command(place: Path, name: str) -> None:
+    check = do("policy", "check", name, "--json")
+    test = do("policy", "test", name, "--json")
 
-    assert (ended.code, ended.out) == (1, f"{name}: There is no such file.\n")
+    assert (check.code, check.error["code"]) == (2, "no_policy_file")
+    assert (test.code, test.error["code"]) == (2, "cases_broken")
+    assert test.error["message"] == f"{name}: There is no such file."
+
+
+def test_check_without_a_file_says_where_it_looked(place: Path) -> None:
+    (place / "placet.policy.toml").unlink()
+    ended = do("policy", "check")
+
+    assert ended.code == 2
+    assert (
+        f"placet.policy.toml in {place} (no setting names another): There is no such file."
+        " [no_policy_file] Name it: `placet policy check FILE`, or as `policy` in placet.toml.\n"
+    ) in ended.err
+
+
+def test_a_broken_file_of_cases_is_a_mistake_and_all_that_is_wrong_is_told(place: Path) -> None:
+    (place / "cases.toml").write_text("[[case]]\nname = 1\ntol = 2\n", encoding="utf-8")
+    ended = do("policy", "test", "cases.toml", "--json")
+
+    assert (ended.code, ended.error["code"]) == (2, "cases_broken")
+    assert "cases.toml:2: " in ended.error["message"]
+    assert "cases.toml:3: " in ended.error["message"]
 
 
 def test_check_notes_what_is_named_and_not_there(place: Path) -> None:
@@ -121,7 +144,7 @@ def test_check_notes_what_is_named_and_not_there(place: Path) -> None:
         "placet.policy.toml:5: note: The app has no agent 'boss' (x)\n"
         "placet.policy.toml:5: note: The app has no tool 'isue_refund'; is 'issue_refund' meant?"
         " (x)\n"
-        "placet.policy.toml: 1 rules, 0 groups, 0 delegations: ok\n"
+        "placet.policy.toml: 1 rule, 0 groups, 0 delegations: ok\n"
     )
     assert (
         len(
@@ -237,7 +260,7 @@ def test_a_case_that_is_ruled_otherwise_is_told_with_all_that_is_unlike(place: P
     assert ended.out == (
         "FAILED  wrong (line 1): expected deny, and it is ask; expected the rule embargo to decide,"
         " and it is none; expected ana to be asked, and it is ana, bo, cy\n"
-        "1 cases, 1 not as expected\n"
+        "1 case, 1 not as expected\n"
     )
     assert do("policy", "test", "wrong.toml", "--json").document["ok"] is False
 
@@ -263,7 +286,7 @@ def test_a_file_of_cases_is_read_whole_or_not_at_all(place: Path, text: str, say
     (place / "wrong.toml").write_text(text, encoding="utf-8")
     ended = do("policy", "test", "wrong.toml")
 
-    assert ended.code == 6
+    assert ended.code == 2
     assert f"placet: {says}" in ended.err
 
 

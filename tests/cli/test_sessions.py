@@ -155,7 +155,10 @@ def test_runs_that_stand_under_others_are_told_with_whose_they_are(place: Place)
     assert found[child]["parent_run_id"] == shown["parent_run_id"] == top
     assert found[top]["parent_run_id"] is None
     assert f"{top}  resting: waits for what stands under it, {child}: `placet resume" in decided
-    assert f"{child} is a run of helper, under {top}\n{child} step 1: runs refund" in worked.err
+    assert (
+        f"{child} is a run of helper, under {top}\n{child} step 1: is about to run refund"
+        in worked.err
+    )
     assert f"{child} resumed: ended: final" in worked.err
     assert f"{top} resumed: ended: final" in worked.err
     assert place.effects == ["refund A-1 129"]

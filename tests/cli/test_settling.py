@@ -98,6 +98,11 @@ def test_each_finding_has_its_option_and_is_what_the_model_is_told(
         ("--happened", "x", "--detail", "y"),
         ("happened",),
         ("--happen", "x"),
+        ("--happened", "--did-not-happen"),
+        ("--happened", "--abandon"),
+        ("--happened", "--token-file", "ana.token"),
+        ("--did-not-happen", "--detail", "--yes"),
+        ("--happened", "-h"),
     ],
 )
 def test_what_is_no_finding_settles_nothing_for_there_is_no_default(
@@ -106,6 +111,32 @@ def test_what_is_no_finding_settles_nothing_for_there_is_no_default(
     _, settlement = lost
 
     assert do("settle", settlement, *words, by="ana").code == 2
+    assert status(settlement) == "waiting"
+
+
+def test_an_option_is_no_value_of_another_one_and_the_error_says_what_is(
+    lost: tuple[str, str],
+) -> None:
+    _, settlement = lost
+
+    refused = do("settle", settlement, "--happened", "--token-file", "ana.token", by="ana")
+    no_reason = do("reject", settlement, "--reason", "--json", by="ana")
+    taken = do("settle", settlement, "--happened", " --paid, says the bank", by="ana")
+
+    assert "--happened takes the RESULT, and '--token-file' is no such thing." in refused.err
+    assert (no_reason.code, "--reason takes the REASON" in no_reason.out) == (2, True)
+    assert (taken.code, status(settlement)) == (0, "settled")
+
+
+def test_at_a_terminal_the_question_of_a_settlement_shows_what_will_be_said(
+    place: Place, lost: tuple[str, str]
+) -> None:
+    _, settlement = lost
+
+    left = place.at_terminal("settle", settlement, "--happened", "paid\u202e twice", typed="no\n")
+
+    assert "You are about to say: happened, and this:\n  paid⟦U+202E⟧ twice\n" in left.err
+    assert "Type happened to say so, or anything else to leave it: " in left.err
     assert status(settlement) == "waiting"
 
 

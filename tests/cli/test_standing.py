@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,11 @@ from placet.core import commands as c
 from placet.core.values import Holder
 from placet.runtime.processes import this_process
 from placet.stores.sqlite import SqliteStore
+from tests.cli.dialog import CTRL_C, dialog
 from tests.cli.place import TOKENS, Place, do
+
+SUM = sha256(TOKENS["ana"].encode()).hexdigest()
+DEFAULT = "sqlite:///placet.db"
 
 
 @pytest.fixture
@@ -303,3 +309,131 @@ def test_a_run_says_that_it_begins_once_it_has_begun(place: Place) -> None:
 
 def test_the_short_helps_stand_whole() -> None:
     assert "..." not in do("--help").out.partition("Commands:")[2]
+
+
+# --- what is due ----------------------------------------------------------------------------------
+
+ESCALATES = """version = 1
+[[rule]]
+name = "refunds"
+ruling = "ask"
+tools = ["refund"]
+approvers = ["ana"]
+quorum = 1
+deadline = "4h"
+escalate = [{after = "30m", approvers = ["ben"]}]
+"""
+
+
+@pytest.mark.promise("G9")
+def test_a_run_says_what_it_waits_for_when_more_people_are_to_be_asked(place: Place) -> None:
+    place.write("placet.policy.toml", ESCALATES)
+    run, request = place.waiting()
+    place.pass_time(timedelta(hours=1))
+
+    (found,) = do("runs", "--active", "--json").document["runs"]
+    carried_on = do("resume", run)
+
+    assert (found["status"], found["waiting"]) == ("waiting", [request])
+    assert found["detail"] == (
+        f"waits for people: {request}; more people are to be asked: `placet resume {run}`, or a"
+        " worker, goes on"
+    )
+    assert f"{run} asks more people\n" in carried_on.err
+    assert "past its deadline" not in carried_on.err
+    (found,) = do("runs", "--active", "--json").document["runs"]
+    assert found["detail"] == f"waits for people: {request}"
+
+
+@pytest.mark.promise("G9")
+def test_a_request_past_its_deadline_looks_open_nowhere(place: Place) -> None:
+    run, request = place.waiting()
+    in_time = do("inbox")
+    place.pass_time(timedelta(hours=25))
+
+    listed, shown = do("inbox"), do("show", request)
+    (document,) = do("inbox", "--json").document["requests"]
+    late = do("reject", request, "--reason", "no", "--json", by="ana")
+    (found,) = do("runs", "--active", "--json").document["runs"]
+
+    assert (", until " in in_time.out, ", expired at " in listed.out) == (True, True)
+    assert (document["status"], document["late"]) == ("waiting", True)
+    goes_on = f"`placet resume {run}`, or a worker, goes on"
+    assert f"ended       it has expired, which is a no; {goes_on}\n" in shown.out
+    assert (late.code, late.error["code"]) == (3, "expired")
+    assert late.error["message"].endswith(" UTC: it has expired, which is a no.")
+    assert late.error["hint"] == f"{goes_on} with its run."
+    assert (found["status"], found["waiting"]) == ("resting", [])
+    assert found["detail"] == f"past its deadline: {request}; {goes_on}"
+    assert f"{run} closes what is past its deadline\n" in do("resume", run).err
+
+
+def test_the_lines_of_an_inbox_say_what_each_request_would_do(place: Place) -> None:
+    place.write(
+        "placet.policy.toml", ESCALATES.replace("ana", 'ana", "ben').replace("= 1\nd", "= 2\nd")
+    )
+    _, first = place.waiting()
+    _, second = place.waiting("risky", session="other")
+    do("approve", first, by="ana")
+
+    lines = {line.split("  ")[0]: line for line in do("inbox").out.splitlines()}
+
+    assert (
+        f"{first}  refund  pays 129 USD for order A-1  1 of 2 approved  session main, until"
+        in (lines[first])
+    )
+    assert f"{second}  vanish  may or may not happen  session other, until" in lines[second]
+    assert "会话 main，截止" in do("inbox", "--lang", "zh").out
+
+
+# --- commands that are printed --------------------------------------------------------------------
+
+
+def test_a_command_that_is_printed_names_the_app_where_the_settings_name_none(place: Place) -> None:
+    place.write("placet.toml", f'approvers = ["ana"]\n[approver_tokens]\nana = "{SUM}"')
+    app = ("--app", "tests.cli.app:agents")
+
+    rests = do("run", *app, "--agent", "patient", "go")
+    broken = do("run", *app, "--agent", "silent", "--session", "2", "go", "--json")
+    waits = do("run", *app, "--agent", "shop", "--session", "3", "go", "--json").document
+    approved = do("approve", *waits["waiting"], by="ana")
+    named = [w for told in (rests.out, broken.document["error"]["hint"]) for w in told.split("`")]
+
+    (resume, again) = (words for words in named if words.startswith("placet resume "))
+    assert resume.endswith(" --app tests.cli.app:agents")
+    assert do(*resume.split()[1:]).code == 12
+    assert do(*again.split()[1:]).code == 6
+    assert f"`placet resume {waits['run_id']} --app MODULE:NAME`, or a worker" in approved.out
+    place.write("placet.toml", 'app = "tests.cli.app:agents"')
+    assert f"`placet resume {waits['run_id']}`, or a worker" in do("runs").out
+
+
+def test_a_command_that_is_printed_names_the_store_that_was_given(place: Place) -> None:
+    store = ("--store", "sqlite:///a shelf.db")
+    waits = do("run", *store, "--agent", "shop", "--session", "main", "go")
+
+    (show,) = (words for words in waits.out.split("`") if words.startswith("placet show "))
+    assert show.endswith(" --store 'sqlite:///a shelf.db'")
+    assert do(*shlex.split(show)[1:]).code == 0
+
+
+def test_what_others_wrote_is_never_taken_for_a_command_that_is_printed(place: Place) -> None:
+    _, request = place.waiting()
+    do("reject", request, "--reason", "say `placet resume x` instead", by="ana")
+
+    assert "say `placet resume x` instead" in do("show", request, "--store", DEFAULT).out
+
+
+def test_a_resume_that_is_interrupted_says_how_to_go_on(place: Place) -> None:
+    place.write("placet.toml", 'app = "tests.cli.talkers:support"\napprovers = ["ana"]')
+    with dialog(place, "run", "--session", "main", "hang on") as begun:
+        begun.expect("let me see")
+        begun.type(CTRL_C)
+        assert begun.ended() == 130
+    (run,) = do("runs", "--json").document["runs"]
+
+    with dialog(place, "resume", run["run_id"]) as resumed:
+        resumed.expect("let me see")
+        resumed.type(CTRL_C)
+        resumed.expect(f"`placet resume {run['run_id']}` goes on with the run.")
+        assert resumed.ended() == 130

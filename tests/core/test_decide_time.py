@@ -37,7 +37,7 @@ FIRST, SECOND = (step.after for step in ESCALATION)
 def test_nobody_answers_and_the_run_ends_with_expired_and_the_escalations_on_record() -> None:
     world = asking(ASK_MORE)
     world.until(START + FIRST)
-    assert world.work() == ExpireDue()
+    assert world.work() == ExpireDue(closes=False)
     assert names(world.expire()) == ["RequestEscalated"]
     world.until(START + SECOND)
     world.expire()

@@ -13,6 +13,7 @@ from placet.cli.identity import who_decides
 from placet.cli.office import office
 from placet.cli.output import Given
 from placet.cli.standing import finding_word
+from placet.core.display import visible
 from placet.core.errors import InvalidInput
 from placet.core.state import Settled
 from placet.people import People
@@ -83,8 +84,27 @@ def settle_command(
 
     with office(settings) as people:
         asks = who.via == "terminal" and not yes
-        bound = bound_digest(people, who, request, session, digest, word=word if asks else "")
+        bound = bound_digest(
+            people,
+            who,
+            request,
+            session,
+            digest,
+            word=word if asks else "",
+            more=_said(word, told),
+        )
         given.show(*asyncio.run(decide(people, bound)))
+
+
+def _said(word: str, told: str) -> str:
+    """Show what is about to be said of an outcome, and what the model is told with it."""
+    if not told.strip():
+        return f"You are about to say: {word}."
+    return f"You are about to say: {word}, and this:\n{_indented(told)}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in visible(text, keep_newlines=True).splitlines())
 
 
 def _finding(

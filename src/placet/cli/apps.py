@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from placet.cli.output import tell
+from placet.cli.output import Given, tell
 from placet.core.errors import InvalidDeclaration, InvalidInput, PlacetError
 from placet.settings import Settings
 
@@ -31,8 +31,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def app_option(command: F) -> F:
     """Give a command the option `--app`."""
+
+    def set_app(context: click.Context, _: click.Parameter, value: str) -> str:
+        context.ensure_object(Given).app = value
+        return value
+
     return click.option(
-        "--app", metavar="MODULE:NAME", default="", help="Where the agents are, as Python code."
+        "--app",
+        metavar="MODULE:NAME",
+        default="",
+        callback=set_app,
+        help="Where the agents are, as Python code.",
     )(command)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from placet.cli.office import existing_store
-from placet.cli.output import Exit, Given, shared, tell
+from placet.cli.output import Exit, Given, counted, shared, tell
 from placet.core.display import visible
 from placet.core.errors import InvalidInput, NotFound
 from placet.keyring import OLD_KEY, OLD_KEY_FILE, old_key_of, shared_key_of, signing_key_of
@@ -104,7 +104,8 @@ def verify_command(
     lines = [line for each in found for line in _verified_lines(each)]
     lines += [] if held is None else _anchored_lines(held)
     events = sum(each.events for each in found)
-    total = f"{len(found)} sessions, {events} events: " + ("sound" if sound else "NOT SOUND")
+    total = f"{counted(len(found), 'session')}, {counted(events, 'event')}: "
+    total += "sound" if sound else "NOT SOUND"
     given.show(document, "\n".join([*lines, total, str(document["cannot_find"])]))
     return Exit.DONE if sound else Exit.WRONG
 
@@ -138,8 +139,8 @@ def _verified(found: Verified) -> dict[str, Any]:
 def _verified_lines(found: Verified) -> list[str]:
     said = "sound" if found.sound else "NOT SOUND"
     lines = [
-        f"session {visible(found.session)}: {said}, {found.events} events, texts {found.texts},"
-        f" head {found.head}"
+        f"session {visible(found.session)}: {said}, {counted(found.events, 'event')},"
+        f" texts {found.texts}, head {found.head}"
     ]
     for finding in found.findings:
         where = f"event {finding.seq}: " if finding.seq is not None else ""
@@ -268,10 +269,19 @@ def verify_receipt_command(given: Given, file: Path, public_key: Path) -> int:
     body = document["receipt"] if isinstance(document, dict) and not wrong else {}
     said = {name: value for name, value in body.items() if not isinstance(value, (dict, list))}
     lines = [f"{name:<14} {visible(str(value))}" for name, value in said.items()]
+    lines += [f"{'vote':<14} {visible(each)}" for each in _votes(body)]
     lines += [f"NOT VALID: {visible(each)}" for each in wrong]
     lines += [] if wrong else [f"valid: signed with the key {public.key_id}"]
     given.show({"valid": not wrong, "wrong": list(wrong), "receipt": body}, "\n".join(lines))
     return Exit.WRONG if wrong else Exit.DONE
+
+
+def _votes(body: Mapping[str, Any]) -> Iterator[str]:
+    """Say of each vote whose it is, when it was cast and by which way."""
+    votes = body.get("votes")
+    for vote in votes if isinstance(votes, list) else []:
+        named = vote if isinstance(vote, dict) else {}
+        yield f"{named.get('by')} at {named.get('at')}, via {named.get('via')}"
 
 
 def _read_receipt(file: Path) -> Any:

@@ -23,8 +23,16 @@ from placet.cli.carrying import Onlooker, carried
 from placet.cli.chat_requests import Requests, Shown
 from placet.cli.identity import TOKEN, Identity, who_decides
 from placet.cli.lines import Lines, lines_of_stdin
-from placet.cli.looking import inbox_text, shown
-from placet.cli.output import Exit, Given, shared, tell, tell_error, with_ways_out
+from placet.cli.looking import inbox_listed, shown
+from placet.cli.output import (
+    Exit,
+    Given,
+    runnable,
+    shared,
+    tell,
+    tell_error,
+    with_ways_out,
+)
 from placet.cli.progress import Family
 from placet.cli.scene import Scene, scene_of
 from placet.cli.sessions import session_here, session_option
@@ -232,7 +240,7 @@ class Chat:
                 self._requests.answer(said.request, said.rest)
             case "inbox":
                 rows = inbox_of(self._placet.engine, session=self._session)
-                tell(inbox_text(rows))
+                tell(asyncio.run(inbox_listed(self._placet.people, rows))[1])
             case "show":
                 people = self._placet.people
                 found = shown(people, said.request, session=self._session, to_stderr=True)
@@ -346,7 +354,7 @@ class Chat:
         here = session_here(self._placet.engine)
         where = "" if self._session == here else f" --session {self._named()}"
         what = f"waits for {', '.join(scene.waiting)}" if scene.waiting else "is not over"
-        tell(f"{scene.run} {what}: `placet chat{where}` comes back to it")
+        tell(f"{scene.run} {what}: " + runnable(f"`placet chat{where}` comes back to it"))
         return Exit.WAITING if scene.waiting else Exit.RESTING
 
     def _named(self) -> str:

@@ -14,10 +14,10 @@ import click
 
 from placet.cards import telling_of
 from placet.cli.cards import laid_out
-from placet.cli.granting import granting, in_words, terms_of
+from placet.cli.granting import grant_document, grant_line, granting, in_words, terms_of
 from placet.cli.identity import Identity, confirmed, who_decides
 from placet.cli.office import card_document, office, record_of
-from placet.cli.output import Given, shared
+from placet.cli.output import Given, runnable, shared
 from placet.cli.standing import last_line
 from placet.core.card import Card, status_of
 from placet.core.card_parts import argument_rows
@@ -188,6 +188,11 @@ async def decision_of(
     said = await telling.text(_words_of(after))
     what = visible(f"{what}: {said.strip()}" if said else what)
     lines = [f"{after.id} {what}  ({status_of(after)}, via {who.via})"]
+    if found.grant is not None:
+        document["grant"] = grant_document(found.grant, shown.session)
+        lines.append(f"  grant        {found.grant.id}: {grant_line(found.grant, shown.session)}")
+        revoke = runnable(f"`placet revoke {found.grant.id}` takes it back")
+        lines.append(f"               {revoke}")
     if isinstance(after.state, Superseded) and after.state.successor is None:
         masking = telling.masking.knowing(new or {})
         told = visible(masking.told(found.told or ""), keep_newlines=True)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from placet.cli.office import existing_store
-from placet.cli.output import Given, shared
+from placet.cli.output import Given, counted, shared
 from placet.core.display import visible
 from placet.core.errors import NotFound
 from placet.runtime.fatigue import QUICK, Fatigue, OfRule, count
@@ -59,7 +59,8 @@ def _of(rule: OfRule) -> dict[str, Any]:
 
 def _lines(found: Fatigue) -> str:
     per_run = "-" if found.asks_per_run is None else f"{found.asks_per_run:.1f}"
-    lines = [f"{found.runs} runs, {found.asked} requests: {per_run} a run"]
+    runs, asked = counted(found.runs, "run"), counted(found.asked, "request")
+    lines = [f"{runs}, {asked}: {per_run} a run"]
     for name, rule in sorted(found.rules.items()):
         rate = "-" if rule.approve_rate is None else f"{rule.approve_rate:.0%}"
         wait = "-" if rule.mean_wait is None else f"{rule.mean_wait.total_seconds():.0f} s"

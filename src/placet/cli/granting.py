@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -25,6 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _DURATION = re.compile(r"(\d{1,6})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_LENGTHS = [(unit, timedelta(**{name: 1})) for unit, name in reversed(_UNITS.items())]
 
 
 def granting(command: F) -> F:
@@ -92,33 +93,38 @@ def in_words(terms: GrantTerms) -> str:
     same = ", ".join(terms.same) or "(none)"
     any_ = ", ".join(terms.any) or "(none)"
     where = f"this {terms.scope}{' and runs under it' if terms.children else ''}"
+    calls = "1 call" if terms.uses == 1 else f"{terms.uses} calls"
     return visible(
-        f"With it up to {terms.uses} calls of the same tool in {where} run without asking, for"
-        f" {terms.lasts}: the same {same}; any {any_}.",
+        f"With it up to {calls} to come of the same tool, in {where} and within"
+        f" {lasting(terms.lasts)}, need no further approval: the same {same}; any {any_}.",
         keep_newlines=True,
     )
 
 
+def lasting(lasts: timedelta) -> str:
+    """Write a time out as `--lasts` takes it."""
+    for unit, length in _LENGTHS:
+        if lasts % length == timedelta(0):
+            return f"{lasts // length}{unit}"
+    return f"{lasts.total_seconds():g}s"
+
+
 @click.command("grants", short_help="List what people have permitted for calls to come.")
-@click.option("--session", required=True, help="The session whose grants are listed.")
+@click.option("--session", help="Only the grants of this session.")
 @shared
 @click.pass_obj
-def grants_command(given: Given, session: str) -> None:
-    """List the standing grants of a session, those that end first before the others."""
-
-    async def look(people: People) -> tuple[dict[str, Any], str]:
-        state = await people.engine.session(session)
-        live = [grant for grant in state.grants.values() if state.now < grant.until]
-        found = sorted(live, key=lambda grant: (grant.until, grant.id))
-        return {"grants": [_document(grant) for grant in found]}, _listed(found)
-
+def grants_command(given: Given, session: str | None) -> None:
+    """List the standing grants, those that end first before the others."""
     with office(given.settings()) as people:
-        given.show(*asyncio.run(look(people)))
+        found = asyncio.run(people.grants(session=session))
+    document = {"grants": [grant_document(grant, place) for place, grant in found]}
+    lines = [f"{visible(grant.id)}  {grant_line(grant, place)}" for place, grant in found]
+    given.show(document, "\n".join(lines) or "no grants")
 
 
 @click.command("revoke", short_help="Take a standing grant back.")
 @click.argument("grant")
-@click.option("--session", required=True, help="The session that it stands in.")
+@click.option("--session", help="Refuse a grant of any other session.")
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path),
@@ -126,7 +132,7 @@ def grants_command(given: Given, session: str) -> None:
 )
 @shared
 @click.pass_obj
-def revoke_command(given: Given, grant: str, session: str, token_file: Path | None) -> None:
+def revoke_command(given: Given, grant: str, session: str | None, token_file: Path | None) -> None:
     """Take a standing grant back: it covers nothing any more."""
     settings = given.settings()
     who = who_decides(settings, token_file)
@@ -139,9 +145,11 @@ def revoke_command(given: Given, grant: str, session: str, token_file: Path | No
         given.show(*asyncio.run(revoke(people)))
 
 
-def _document(grant: Grant) -> dict[str, Any]:
+def grant_document(grant: Grant, session: str) -> dict[str, Any]:
+    """Give a grant as JSON."""
     return {
         "grant": grant.id,
+        "session": session,
         "by": grant.by,
         "request_id": grant.request,
         "tool": grant.tool,
@@ -154,17 +162,11 @@ def _document(grant: Grant) -> dict[str, Any]:
     }
 
 
-def _listed(found: Sequence[Grant]) -> str:
-    if not found:
-        return "no grants"
-    lines = []
-    for grant in found:
-        names = f"same {', '.join(grant.same) or '-'}; any {', '.join(grant.any) or '-'}"
-        where = grant.run or "the session"
-        lines.append(
-            visible(
-                f"{grant.id}  {grant.tool}  {names}  {grant.left} left until"
-                f" {grant.until:%Y-%m-%d %H:%M:%S} UTC  in {where}  by {grant.by}"
-            )
-        )
-    return "\n".join(lines)
+def grant_line(grant: Grant, session: str) -> str:
+    """Say on one line what a grant permits, where, until when, and who gave it."""
+    names = f"same {', '.join(grant.same) or '-'}; any {', '.join(grant.any) or '-'}"
+    where = f"session {session}" if grant.run is None else f"{grant.run} (session {session})"
+    return visible(
+        f"{grant.tool}  {names}  {grant.left} left until {grant.until:%Y-%m-%d %H:%M:%S} UTC"
+        f"  in {where}{', and runs under it' if grant.children else ''}  by {grant.by}"
+    )

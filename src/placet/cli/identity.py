@@ -25,6 +25,9 @@ from placet.settings import Settings, current_account
 #: The variable that holds an approver's token.
 TOKEN = "PLACET_APPROVER_TOKEN"
 
+#: The words that say what was found, and do nothing themselves.
+FINDINGS = ("happened", "did-not-happen", "abandon")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
@@ -67,7 +70,8 @@ def confirmed(word: str, shown: str) -> None:
     tell(shown)
     if at_terminal():
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-    click.echo(f"Type {word} to {word} this, or anything else to leave it: ", err=True, nl=False)
+    what = "say so" if word in FINDINGS else f"{word} this"
+    click.echo(f"Type {word} to {what}, or anything else to leave it: ", err=True, nl=False)
     typed = sys.stdin.readline()
     if typed.removesuffix("\n") != word:
         raise InvalidInput("not_confirmed", f"Nothing was decided: that was not {word!r}.")

@@ -13,7 +13,7 @@ import click
 
 from placet.cli.identity import confirmed
 from placet.cli.office import existing_store, office
-from placet.cli.output import Exit, Given, shared, tell
+from placet.cli.output import Exit, Given, counted, shared, tell
 from placet.core.display import visible
 from placet.core.errors import InvalidSetting
 from placet.keyring import key_of, old_key_of
@@ -76,12 +76,12 @@ def rotate_command(given: Given) -> None:
         raise _no_key()
     store = existing_store(settings, key=old)
     try:
-        counted = store.rotate(new)
+        rotated = store.rotate(new)
         is_gone = store.purge()
     finally:
         store.close()
-    document = {"sessions": counted, "old_is_gone": is_gone}
-    lines = [f"{counted} sessions are under the new key"]
+    document = {"sessions": rotated, "old_is_gone": is_gone}
+    lines = [f"{counted(rotated, 'session is', many='sessions are')} under the new key"]
     lines += [] if is_gone else [STILL_READ]
     lines += ["A backup from before opens with the old key alone: keep that one as long."]
     given.show(document, "\n".join(lines))
@@ -138,7 +138,7 @@ def seal_command(given: Given, session: str | None) -> int:
         "plain_is_gone": is_gone,
     }
     lines = [
-        f"session {visible(each.session)}: {each.sealed} texts sealed, its head is keyed"
+        f"session {visible(each.session)}: {counted(each.sealed, 'text')} sealed, its head is keyed"
         if each not in wrong
         else f"session {visible(each.session)}: NOT SOUND, and left as it is"
         for each in taken

@@ -12,12 +12,18 @@ from placet.cli.cards import laid_out
 from placet.cli.office import card_document, office, record_of, records
 from placet.cli.output import Given, shared
 from placet.cli.standing import about
+from placet.cli.words import said
+from placet.core.card_words import Language
 from placet.core.display import visible
+from placet.core.errors import PlacetError
 from placet.people import People
 from placet.results import LISTED, Listed, inbox_of
 from placet.stores.store import RequestRow
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+#: How much of an effect stands in a line of the inbox; the card has all of it.
+MOST_OF_EFFECT = 100
 
 
 def limit_option(command: F) -> F:
@@ -44,25 +50,56 @@ def more_line(listed: Listed[Any]) -> list[str]:
 def inbox_command(given: Given, session: str | None, limit: int) -> None:
     """List the requests that wait for people, the nearest deadline first."""
     with office(given.settings()) as people:
-        engine = people.engine
-        rows = inbox_of(engine, session=session, limit=limit)
-        documents = asyncio.run(records(engine, rows))
-    given.show({"requests": documents, "more": rows.more}, inbox_text(rows))
+        rows = inbox_of(people.engine, session=session, limit=limit)
+        documents, text = asyncio.run(inbox_listed(people, rows))
+    given.show({"requests": documents, "more": rows.more}, text)
 
 
-def inbox_text(rows: Listed[RequestRow]) -> str:
-    """Lay requests out, one a line."""
-    return "\n".join([*map(_line, rows), *more_line(rows)]) or "Nothing waits."
+async def inbox_listed(
+    people: People, rows: Listed[RequestRow]
+) -> tuple[list[dict[str, Any]], str]:
+    """Give the requests of an inbox as JSON, and laid out one a line."""
+    documents = await records(people.engine, rows)
+    lines = []
+    for row, document in zip(rows, documents, strict=True):
+        document |= await _in_short(people, row)
+        lines.append(_line(people.language, row, document))
+    nothing = said(people.language, "inbox.nothing")
+    return documents, "\n".join([*lines, *more_line(rows)]) or nothing
 
 
-def _line(row: RequestRow) -> str:
-    request = row.request
-    late = f"{request.deadline_at:%Y-%m-%d %H:%M:%S} UTC"
-    what = "" if request.kind == "approval" else f"{request.kind} of "
-    return (
-        f"{visible(request.id)}  {what}{visible(request.tool)}"
-        f"  session {visible(row.session)}, until {late}"
-    )
+async def _in_short(people: People, row: RequestRow) -> dict[str, str]:
+    """Say what a request would do and cost, as its card does; without an effect, its arguments.
+
+    What cannot be shown says so in its place, so that one request hides none of the others.
+    """
+    try:
+        card = await people.card(row)
+    except PlacetError as error:
+        return {"effect": f"{visible(error.message)} [{error.code}]", "cost": ""}
+    effect = card.effect or ", ".join(f"{name} = {value}" for name, value in card.arguments)
+    return {"effect": effect or visible(card.raw_arguments or ""), "cost": card.cost}
+
+
+def _line(language: Language, row: RequestRow, document: Mapping[str, Any]) -> str:
+    request, effect = row.request, document["effect"]
+    if len(effect) > MOST_OF_EFFECT:
+        effect = f"{effect[: MOST_OF_EFFECT - 1]}…"
+    tool, place = visible(request.tool), visible(row.session)
+    deadline = f"{request.deadline_at:%Y-%m-%d %H:%M:%S}"
+    until = "inbox.expired" if document["late"] else "inbox.until"
+    votes = len(document["votes"])
+    parts = [
+        visible(request.id),
+        said(language, f"inbox.{request.kind}", tool=tool),
+        effect,
+        document["cost"],
+        said(language, "inbox.votes", count=votes, quorum=request.needs.quorum)
+        if request.kind == "approval" and request.needs.quorum > 1
+        else "",
+        said(language, until, session=place, deadline=deadline),
+    ]
+    return "  ".join(part for part in parts if part)
 
 
 @click.command("show", short_help="Show the card of a request.")

@@ -10,12 +10,13 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NoReturn
 
 import click
 
-from placet.cli.output import Exit, Given, exit_code_of, shared, tell_error
+from placet.cli.output import Exit, Given, exit_code_of, runnable, shared, tell_error
 from placet.core.errors import PlacetError
 
 #: Set to have an unexpected error print where it comes from.
@@ -65,9 +66,15 @@ class Lazy(click.Group):
         home = COMMANDS.get(cmd_name)
         if home is None:
             return super().get_command(ctx, cmd_name)
-        module = importlib.import_module(f"placet.cli.{home}")
-        found: click.Command = getattr(module, f"{cmd_name}_command")
-        return found
+        return _loaded(home, cmd_name)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; the commands that an error points to stand there as they can be run."""
+        try:
+            return super().invoke(ctx)
+        except PlacetError as error:
+            error.hint = runnable(error.hint)
+            raise
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -108,6 +115,40 @@ class Lazy(click.Group):
             _tell_unexpected(error, as_json=as_json)
             sys.exit(Exit.WRONG)
         sys.exit(ended if isinstance(ended, int) else Exit.DONE)
+
+
+@cache
+def _loaded(home: str, name: str) -> click.Command:
+    module = importlib.import_module(f"placet.cli.{home}")
+    found: click.Command = getattr(module, f"{name}_command")
+    _hold_values(found)
+    return found
+
+
+def _hold_values(command: click.Command) -> None:
+    """Have no option of a command, or of those under it, take the next option as its value."""
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and not (parameter.is_flag or parameter.count):
+            parameter.callback = _held(parameter.callback)
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            _hold_values(below)
+
+
+def _held(before: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Give what holds the value of an option, before whatever else looks at it."""
+
+    def hold(context: click.Context, option: click.Parameter, value: Any) -> Any:
+        options = {name for each in context.command.params for name in each.opts}
+        options |= set(context.help_option_names)
+        for each in value if isinstance(value, tuple) else (value,):
+            if str(each).startswith("--") or str(each) in options:
+                takes = getattr(option, "metavar", None) or str(option.name).upper()
+                told = f"{option.opts[0]} takes the {takes}, and {str(each)!r} is no such thing."
+                raise click.UsageError(f"{told} A text that begins so can begin with a space.")
+        return value if before is None else before(context, option, value)
+
+    return hold
 
 
 def _tell_usage(error: click.ClickException, *, as_json: bool) -> None:

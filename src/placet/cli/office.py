@@ -15,6 +15,7 @@ from placet.core.card import Card
 from placet.core.commands import Names
 from placet.core.errors import InvalidInput, NotFound
 from placet.core.state import Session
+from placet.core.work import is_late
 from placet.opening import open_store, store_path
 from placet.people import People
 from placet.runtime.authority import Authority
@@ -65,7 +66,7 @@ def _no_agents(state: Session, run: str) -> NoReturn:
 
 
 async def records(engine: Engine, rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
-    """Give requests as JSON, in their order."""
+    """Give requests as JSON, in their order, with whether each is past its deadline and open."""
     ids: dict[str, list[str]] = {}
     for row in rows:
         ids.setdefault(row.session, []).append(row.request.id)
@@ -73,7 +74,13 @@ async def records(engine: Engine, rows: Sequence[RequestRow]) -> list[dict[str, 
         session: await engine.session(session, Names(requests=tuple(requests)))
         for session, requests in ids.items()
     }
-    return [record(row, states[row.session].calls[row.request.at]) for row in rows]
+    return [
+        {
+            **record(row, states[row.session].calls[row.request.at]),
+            "late": is_late(states[row.session], row.request.id),
+        }
+        for row in rows
+    ]
 
 
 async def record_of(engine: Engine, row: RequestRow) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Literal
 import click
 
 from placet.cli.keeping import keeping
-from placet.cli.output import Exit, Given, shared
+from placet.cli.output import Exit, Given, counted, shared
 from placet.core.display import visible
 from placet.core.errors import InvalidInput, PlacetError
 from placet.opening import open_store, store_path
@@ -177,7 +177,7 @@ def _pending_checks(store: Store, settings: Settings) -> Iterator[Check]:
         health="warning" if late else "ok",
         detail=f"past theirs, and not closed: {', '.join(late)}; let a worker run"
         if late
-        else f"{len(rows)} requests wait, none past its deadline",
+        else f"{counted(len(rows), 'request waits', many='requests wait')}, none past its deadline",
     )
     yield Check(
         name="settlements",
@@ -197,7 +197,9 @@ def _policy_checks(settings: Settings, account: str) -> Iterator[Check]:
     elif standing.policy is None:
         yield Check(name="policy", health="ok", detail="no file: what tools declare counts")
     else:
-        detail = f"{path}: {len(standing.policy.rules)} rules, version {standing.version}"
+        detail = (
+            f"{path}: {counted(len(standing.policy.rules), 'rule')}, version {standing.version}"
+        )
         yield Check(name="policy", health="ok", detail=detail)
     if standing.policy is not None and path.exists():
         reach = _reach_check(path, account, what="the policy file")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -47,16 +49,19 @@ class Exit(IntEnum):
 #: What each exit code means, as the reference says it.
 MEANINGS: Mapping[Exit, str] = {
     Exit.DONE: "done; for `run` and `resume`: the run ended with its answer",
-    Exit.WRONG: "an unexpected error; or `doctor`, `audit verify`, `policy check` or `policy test`"
-    " found something wrong",
+    Exit.WRONG: "an unexpected error; or `doctor`, `audit verify`, `audit verify-receipt`, `keys"
+    " seal`, `policy check` or `policy test` found something wrong",
     Exit.MISTAKE: "a mistake in the command, its input, the settings or the app",
-    Exit.REFUSED: "refused: another decision stands, or it is too late",
+    Exit.REFUSED: "refused: another decision stands, or it is too late; or what an `edit` proposed"
+    " is denied",
     Exit.NOT_PERMITTED: "refused: you may not decide this, or nobody knows who you are",
     Exit.NOT_FOUND: "there is no such request, run, session or store",
-    Exit.TROUBLE: "the world's trouble: the store or the model failed; nothing is lost",
+    Exit.TROUBLE: "the world's trouble: the store or the model failed, or what is needed is not"
+    " installed; nothing is lost",
     Exit.IN_PROGRESS: "another process is on it",
     Exit.WAITING: "`run`, `resume`, `chat`: the run waits for people (`approval_required`)",
-    Exit.UNFINISHED: "`run`, `resume`: the run ended without its answer; `stop` says why",
+    Exit.UNFINISHED: "`run`, `resume`: the run ended without its answer; `stop` says why; `erase`:"
+    " say it again, for what was erased may still stand on the disk",
     Exit.RESTING: "`run`, `resume`, `chat`: the run rests, and goes on later",
     Exit.INTERRUPTED: "interrupted from the keyboard",
 }
@@ -76,6 +81,19 @@ def exit_code_of(error: errors.PlacetError) -> Exit:
     return next((code for kind, code in _CODES if isinstance(error, kind)), Exit.WRONG)
 
 
+#: The commands that need the agents' code.
+NEEDS_APP = frozenset(("run", "resume", "chat", "worker", "edit"))
+
+_COMMAND = re.compile(r"`(placet ([a-z-]+)[^`]*)`")
+
+
+def runnable(text: str) -> str:
+    """Give a text of ours with its commands, in back quotes, as they can be run here."""
+    context = click.get_current_context(silent=True)
+    given = None if context is None else context.find_object(Given)
+    return text if given is None else given.runnable(text)
+
+
 @dataclass(slots=True)
 class Given:
     """What was given of the options that every command has."""
@@ -83,6 +101,8 @@ class Given:
     store: str = ""
     as_json: bool = False
     language: str = ""
+    app: str = ""
+    _set_app: str | None = None
 
     def settings(self) -> Settings:
         """Load the settings, with what was named here in their place; raises InvalidSetting."""
@@ -94,6 +114,33 @@ class Given:
         if self.language:
             found = replace(found, language=language_of(self.language))
         return replace(found, store=self.store) if self.store else found
+
+    def runnable(self, text: str) -> str:
+        """Give a text with its commands, in back quotes, as they can be run here.
+
+        What was given on this command line, and the settings do not say, stands in them: the app,
+        for a command that needs one, and the store.
+        """
+        return _COMMAND.sub(self._with_options, text)
+
+    def _with_options(self, found: re.Match[str]) -> str:
+        command, name = found[1], found[2]
+        if name in NEEDS_APP and " --app" not in command and (app := self._app()):
+            command += f" --app {app}"
+        if self.store and " --store" not in command:
+            command += f" --store {shlex.quote(self.store)}"
+        return f"`{command}`"
+
+    def _app(self) -> str:
+        """Name the app as it must be given; empty where the settings name the same one."""
+        if self._set_app is None:
+            try:
+                self._set_app = self.settings().app
+            except errors.PlacetError:  # That is what is told; no command runs before it is mended.
+                self._set_app = ""
+        if self.app in ("", self._set_app):
+            return "" if self._set_app else "MODULE:NAME"
+        return shlex.quote(self.app)
 
     def show(self, document: Mapping[str, Any], text: str, *, as_is: bool = False) -> None:
         """Print what a command has to say; `as_is` what a model says itself, or what is copied."""
@@ -148,6 +195,11 @@ def shared(command: F) -> F:
         help="Print one JSON document to standard output.",
     )
     return store(language(as_json(command)))
+
+
+def counted(count: int, what: str, *, many: str = "") -> str:
+    """Write a number of things out: `1 rule`, `2 rules`; `many` is of a word that takes no s."""
+    return f"{count} {what if count == 1 else many or what + 's'}"
 
 
 def tell(text: str) -> None:

@@ -14,9 +14,9 @@ import click
 
 from placet.cli.apps import app_option, opened
 from placet.cli.office import existing_store
-from placet.cli.output import Exit, Given, shared
+from placet.cli.output import Exit, Given, counted, shared
 from placet.core.display import visible
-from placet.core.errors import NotFound
+from placet.core.errors import InvalidInput, NotFound
 from placet.opening import store_path
 from placet.policy.cases import Case, read_cases
 from placet.policy.explaining import lasting
@@ -55,6 +55,8 @@ def check_command(given: Given, file: str | None, app: str) -> int:
     """
     settings = given.settings()
     name = file or settings.policy or FILE
+    if not Path(name).is_file():
+        raise _no_file(name, given=bool(file), set_=bool(settings.policy))
     try:
         policy = read(_bytes(name), file=name)
     except PolicyTrouble as trouble:
@@ -70,12 +72,22 @@ def check_command(given: Given, file: str | None, app: str) -> int:
         "delegations": len(policy.delegations),
     }
     found = _noted(settings, app, policy) if app else ()
-    told = ", ".join(f"{count} {what}" for what, count in counts.items())
+    told = ", ".join(counted(count, what.removesuffix("s")) for what, count in counts.items())
     lines = [f"{name}:{note.line}: note: {note.message}".replace(":0:", ":") for note in found]
     written = [{"line": note.line or None, "message": note.message} for note in found]
     document = {"ok": True, "file": name, **counts, "notes": written}
     given.show(document, "\n".join(map(visible, [*lines, f"{name}: {told}: ok"])))
     return Exit.DONE
+
+
+def _no_file(name: str, *, given: bool, set_: bool) -> InvalidInput:
+    where = "" if given or Path(name).is_absolute() else f" in {Path.cwd()}"
+    named = "" if given else " (the setting `policy`)" if set_ else " (no setting names another)"
+    return InvalidInput(
+        "no_policy_file",
+        f"{name}{where}{named}: There is no such file.",
+        hint="Name it: `placet policy check FILE`, or as `policy` in placet.toml.",
+    )
 
 
 def _noted(settings: Settings, app: str, policy: Policy) -> tuple[Fault, ...]:
@@ -188,12 +200,15 @@ def _approvers(found: Explained) -> frozenset[str]:
 @click.pass_obj
 def test_command(given: Given, file: str, app: str) -> int:
     """Rule on the cases of a file, and say which are not ruled as they expect."""
-    cases = read_cases(_bytes(file, code="cases_broken"), file=file)
+    try:
+        cases = read_cases(_bytes(file, code="cases_broken"), file=file)
+    except PolicyTrouble as trouble:  # The file is what was given to the command, and no policy.
+        raise InvalidInput(trouble.code, "; ".join(trouble.lines)) from trouble
     with _app(given.settings(), app) as placet:
         results = [(case, _unlike(case, _explained(placet, case))) for case in cases]
     failed = [case for case, unlike in results if unlike]
     lines = [_line(case, unlike) for case, unlike in results]
-    total = f"{len(results)} cases, {len(failed)} not as expected"
+    total = f"{counted(len(results), 'case')}, {len(failed)} not as expected"
     document = {
         "ok": not failed,
         "cases": [
@@ -263,7 +278,7 @@ def report_command(given: Given, session: str | None) -> None:
     finally:
         store.close()
     document = {"calls": found.calls, "rules": [_trial(trial) for trial in found.rules]}
-    lines = [f"{found.calls} calls were ruled on in shadow"]
+    lines = [f"{counted(found.calls, 'call was', many='calls were')} ruled on in shadow"]
     lines += [_trial_line(trial) for trial in found.rules]
     given.show(document, "\n".join(map(visible, lines)))
 
@@ -282,7 +297,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 def _trial_line(trial: Trial) -> str:
     tools = ", ".join(f"{name} {count}" for name, count in sorted(trial.tools.items()))
-    line = f"{trial.rule}: would {trial.ruling} {trial.times} times ({tools})"
+    line = f"{trial.rule}: would {trial.ruling} {counted(trial.times, 'time')} ({tools})"
     anyway = [
         f"{count} {what} anyway"
         for count, what in (

@@ -109,7 +109,7 @@ def described(work: w.Work, tools: Sequence[str]) -> str:
         case w.RunReads():
             return f"reads ({named})"
         case w.RunEffect():
-            return f"runs {named}"
+            return f"is about to run {named}"
         case w.Delegate():
             return f"hands a task to the agent {named}"
         case w.Recover():
@@ -120,7 +120,7 @@ def described(work: w.Work, tools: Sequence[str]) -> str:
             return f"step {at.step}: takes back what {named} may have done"
         case w.Unwind(at=at):
             return f"step {at.step}: {named} failed, and what earlier calls did is taken back"
-        case w.ExpireDue():
-            return "closes what is past its deadline"
+        case w.ExpireDue(closes=closes):
+            return "closes what is past its deadline" if closes else "asks more people"
         case w.Finish() | w.Wait() | w.Done() | w.ResumeHost():
             return ""

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from placet.cli.office import existing_store
-from placet.cli.output import Given, shared
+from placet.cli.output import Given, counted, shared
 from placet.core.display import visible
 from placet.runtime.files import Imported, export, read_directory
 from placet.settings import Settings
@@ -41,9 +41,9 @@ def export_command(given: Given, layout: str, directory: Path) -> None:
     """Write approvals and checkpoints as files, as older systems keep them."""
     settings = given.settings()
     with _store_of(settings) as store:
-        counted = export(store, settings.tenant, directory)
-    told = ", ".join(f"{count} {what}" for what, count in counted.items())
-    document = {"layout": layout, "directory": str(directory), **counted}
+        written = export(store, settings.tenant, directory)
+    told = ", ".join(counted(count, what.removesuffix("s")) for what, count in written.items())
+    document = {"layout": layout, "directory": str(directory), **written}
     given.show(document, f"{visible(str(directory))}: {told}")
 
 
@@ -77,10 +77,11 @@ _WHAT_TO_DO = (
 
 
 def _imported_lines(found: Imported) -> list[str]:
-    counted = ", ".join(f"{count} {visible(name)}" for name, count in found.by_status.items())
+    statuses = ", ".join(f"{count} {visible(name)}" for name, count in found.by_status.items())
     total = sum(found.by_status.values())
     lines = [
-        f"{total} approvals ({counted or 'none'}), {found.checkpoints} checkpoints",
+        f"{counted(total, 'approval')} ({statuses or 'none'}),"
+        f" {counted(found.checkpoints, 'checkpoint')}",
     ]
     if found.stuck:
         lines.append(f"{len(found.stuck)} approved and never finished. {_WHAT_TO_DO}")
@@ -89,6 +90,8 @@ def _imported_lines(found: Imported) -> list[str]:
             for each in found.stuck
         ]
     if found.malformed:
-        lines.append(f"{len(found.malformed)} files could not be read, and are left as they are:")
+        lines.append(
+            f"{counted(len(found.malformed), 'file')} could not be read, and are left as they are:"
+        )
         lines += [f"  {visible(file)}: {visible(error)}" for file, error in found.malformed]
     return lines

@@ -11,7 +11,7 @@ import click
 
 from placet.cli.apps import app_option, opened, the_agent
 from placet.cli.live import LiveText
-from placet.cli.output import Exit, Given, shared, tell, with_ways_out
+from placet.cli.output import Exit, Given, runnable, shared, tell, with_ways_out
 from placet.cli.progress import Family, Progress
 from placet.cli.sessions import mode_option, session_here, session_option
 from placet.cli.standing import standing_of, unsettled_lines
@@ -70,7 +70,7 @@ def run_command(
             )
         except KeyboardInterrupt:
             if progress.begun:
-                tell(f"`placet resume {run_id}` goes on with the run.")
+                tell(runnable(f"`placet resume {run_id}` goes on with the run."))
             raise
         except (Conflict, InProgress) as refused:
             raise with_ways_out(refused, lambda run: _ways_out(run, place)) from refused
@@ -103,6 +103,9 @@ def resume_command(given: Given, run: str, app: str, session: str | None) -> int
         progress = Progress(run, Family(placet.engine), text=text)
         try:
             result = asyncio.run(placet.resume(run, session=session, on_event=progress.watch))
+        except KeyboardInterrupt:
+            tell(runnable(f"`placet resume {run}` goes on with the run."))
+            raise
         except ModelTrouble as trouble:
             raise _resumable(trouble, run) from trouble
         finally:
@@ -150,7 +153,7 @@ def _show_result(given: Given, placet: Placet, result: RunResult, text: LiveText
     answer = "" if seen else visible(said, keep_newlines=True)
     if result.stop == "approval_required":
         lines = [f"{result.run_id} waits for people (approval_required):"]
-        lines += [f"  {request}: `placet show {request}`" for request in result.waiting]
+        lines += [runnable(f"  {request}: `placet show {request}`") for request in result.waiting]
         given.show(document, "\n".join(lines))
         return Exit.WAITING
     if result.stop is None:

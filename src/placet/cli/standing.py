@@ -5,11 +5,12 @@ It tells of the stored state alone, so that no line promises what that state doe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from placet.cards import Telling, telling_of
+from placet.cli.output import runnable
 from placet.core.commands import Names
 from placet.core.display import visible
 from placet.core.masking import Masking
@@ -35,7 +36,15 @@ from placet.core.state import (
 )
 from placet.core.values import RequestKind, idempotency_key
 from placet.core.wording import command_for
-from placet.core.work import Wait, next_work
+from placet.core.work import (
+    ExpireDue,
+    Wait,
+    Work,
+    due_escalations,
+    due_requests,
+    is_late,
+    next_work,
+)
 from placet.people import People
 from placet.results import asked_of_people
 from placet.runtime.processes import is_gone
@@ -81,7 +90,7 @@ def ways_of(run: Run) -> tuple[str, ...]:
 def unsettled_lines(standing: Standing) -> list[str]:
     """Name what a run leaves to people though it ends."""
     return [
-        f"  {settlement}: nobody knows that outcome yet; `placet show {settlement}`"
+        runnable(f"  {settlement}: nobody knows that outcome yet; `placet show {settlement}`")
         for settlement in standing.unsettled
     ]
 
@@ -100,7 +109,7 @@ def open_settlements(state: Session, run: str) -> tuple[str, ...]:
 
 
 def _standing(state: Session, run: Run) -> tuple[str, str, tuple[str, ...]]:
-    goes_on = f"`placet resume {run.id}`, or a worker, goes on"
+    goes_on = runnable(f"`placet resume {run.id}`, or a worker, goes on")
     match run.state:
         case RunOver(stop=stop):
             return "over", f"ended: {stop}", ()
@@ -116,9 +125,15 @@ def _standing(state: Session, run: Run) -> tuple[str, str, tuple[str, ...]]:
 def _resting(
     state: Session, run: Run, not_before: datetime | None, goes_on: str
 ) -> tuple[str, str, tuple[str, ...]]:
-    work = next_work(state, run.id)
-    if waiting := asked_of_people(state, work):
-        return "waiting", f"waits for people: {', '.join(waiting)}", waiting
+    work = _work_when_all_is_told(state, run)
+    if asked := asked_of_people(state, work):
+        late = [request.id for request in due_requests(state) if request.id in asked]
+        waiting = tuple(each for each in asked if each not in late)
+        lines = [f"waits for people: {', '.join(waiting)}"] if waiting else []
+        lines += [f"past its deadline: {', '.join(late)}; {goes_on}"] if late else []
+        if waiting and not late and due_escalations(state):
+            lines.append(f"more people are to be asked: {goes_on}")
+        return ("waiting" if waiting else "resting"), "; ".join(lines), waiting
     if isinstance(work, Wait) and work.held_by:
         if below := [held for held in work.held_by if held in state.runs]:
             told = (f"{child}: {_standing(state, state.runs[child])[1]}" for child in below)
@@ -128,6 +143,16 @@ def _resting(
     if until is not None and until > state.now:
         return "resting", f"rests until {until:%Y-%m-%d %H:%M:%S} UTC; then {goes_on}", ()
     return "resting", goes_on, ()
+
+
+def _work_when_all_is_told(state: Session, run: Run) -> Work:
+    """Give what a run does next, as if those who are to be asked by now had been asked."""
+    work = next_work(state, run.id)
+    if not isinstance(work, ExpireDue):
+        return work
+    late = {each.id: replace(each, lapsed=True) for each in due_requests(state)}
+    asked = {e.id: replace(e, escalated=len(e.escalation)) for e in due_escalations(state)}
+    return next_work(replace(state, requests={**state.requests, **asked, **late}), run.id)
 
 
 # --- requests ---------------------------------------------------------------------------------
@@ -194,9 +219,10 @@ async def _ending(telling: Telling, state: Session, request: Request) -> str:
     """Tell the end of a request's story; nothing while it waits."""
     match request.state:
         case Open():
-            return LAPSED if request.lapsed else ""
+            return LAPSED if request.lapsed else _late(state, request)
         case Approved(votes=votes):
-            return f"approved by {', '.join(votes)}; it has not begun"
+            late = _late(state, request) or "it has not begun"
+            return f"approved by {', '.join(votes)}; {late}"
         case Spent(votes=votes):
             return f"approved by {', '.join(votes)}; {_outcome(state, request)}"
         case Rejected(by=by, reason_ref=ref):
@@ -223,6 +249,15 @@ async def _ending(telling: Telling, state: Session, request: Request) -> str:
             return said if ref is None else f"{said}: {await telling.text(ref)}"
         case Answered(by=by, answer_ref=ref):
             return f"{by} answered: {await telling.text(ref)}"
+
+
+def _late(state: Session, request: Request) -> str:
+    if not is_late(state, request.id):
+        return ""
+    means = "" if request.kind == "question" else ", which is a no"
+    return f"it has expired{means}; " + runnable(
+        f"`placet resume {request.at.run}`, or a worker, goes on"
+    )
 
 
 async def _ended(telling: Telling, state: Session, request: Request) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
@@ -53,8 +53,8 @@ RequestStatus = Literal[
     "answered",
 ]
 
-#: How an attempt that did not succeed ended: it may have acted, it did not, or nobody knows.
-AttemptEnd = Literal["failed", "not_done", "lost"]
+#: How an attempt ended: it may have acted, it did not, nobody knows, or it is to be taken back.
+AttemptEnd = Literal["failed", "not_done", "lost", "succeeded"]
 
 #: A value deeper in the arguments than this is shown as JSON.
 MOST_UNFOLDED = 6
@@ -68,11 +68,16 @@ _PLAIN_NAME = re.compile(r"[^\W\d][\w-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """An earlier attempt at a call that did not succeed, and why."""
+    """An earlier attempt at a call that did not succeed, and why; or at taking it back.
+
+    `number` counts either by itself, and `at` is when it began.
+    """
 
     number: int
     end: AttemptEnd
     cause: str
+    at: datetime | None = None
+    taking_back: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +105,8 @@ class Story:
     `display` is what the tool declared, `grounds` why it is asked, `claim` the model's own words,
     `changes` what an edit or a void changed, `replaced` the request whose place this one takes,
     `former` the arguments of the versions before: their secrets are not told, either. `causes` says
-    by channel why a notice could not be delivered.
+    by channel why a notice could not be delivered. `undo_key` is the key under which the call was
+    being taken back.
     """
 
     display: Mapping[str, JsonValue]
@@ -112,6 +118,7 @@ class Story:
     attempts: Sequence[Attempt] = ()
     earlier: Earlier | None = None
     causes: Mapping[str, str] = field(default_factory=dict)
+    undo_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +155,8 @@ class Card:
     """What is shown of a request; its words are in `language`.
 
     `arguments` are (name, value) in their order, as JSON texts, and `fields` the same value by
-    value. `changed` names what had changed where the request before was voided.
+    value. `changed` names what had changed where the request before was voided. `attempts` counts
+    those at the action, and `undoing` those at taking it back, which have a key of their own.
     """
 
     request: str
@@ -179,9 +187,11 @@ class Card:
     edited_by: str
     changed: tuple[str, ...]
     attempts: int
+    undoing: int
     failures: tuple[Attempt, ...]
     earlier: Earlier | None
     key: str
+    undo_key: str
     approvers: tuple[str, ...]
     quorum: int
     votes: tuple[str, ...]
@@ -243,10 +253,12 @@ def card_of(
         edits=edits,
         edited_by=show.name(replaced.by) if isinstance(replaced, Superseded) else "",
         changed=tuple(map(show.name, replaced.changed)) if isinstance(replaced, Voided) else (),
-        attempts=call.attempts,
+        attempts=call.ran or call.attempts,
+        undoing=call.attempts - call.ran if call.ran else 0,
         failures=tuple(map(show.attempt, story.attempts)),
         earlier=None if story.earlier is None else show.earlier(story.earlier),
         key=idempotency_key(call.digest) if request.kind == "settlement" else "",
+        undo_key=show.name(story.undo_key) if request.kind == "settlement" else "",
         approvers=tuple(map(show.name, sorted(request.people(now or request.opened_at)))),
         quorum=request.needs.quorum,
         votes=tuple(map(show.name, _votes(request))),
@@ -351,8 +363,7 @@ class _Showing:
 
     def attempt(self, attempt: Attempt) -> Attempt:
         """Show an earlier attempt."""
-        cause = self.told(attempt.cause)
-        return Attempt(number=attempt.number, end=attempt.end, cause=cause)
+        return replace(attempt, cause=self.told(attempt.cause))
 
     def earlier(self, earlier: Earlier) -> Earlier:
         """Show an earlier proposal of the call."""

@@ -423,7 +423,9 @@ def _in_time(so_far: Unfolding, request: Request) -> None:
     if so_far.state.now >= request.deadline_at:
         raise Closed(
             "expired",
-            f"The deadline was {request.deadline_at:%Y-%m-%d %H:%M:%S} UTC; only no is left.",
+            f"The deadline was {request.deadline_at:%Y-%m-%d %H:%M:%S} UTC: it has expired"
+            + (", which is a no." if request.kind == "approval" else "."),
+            hint=f"`placet resume {request.at.run}`, or a worker, goes on with its run.",
             request_id=request.id,
         )
 

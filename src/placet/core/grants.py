@@ -38,8 +38,10 @@ def checked(terms: GrantTerms, arguments: Mapping[str, JsonValue]) -> None:
     if missing := sorted(set(arguments) - named):
         raise InvalidInput(
             "invalid_grant",
-            f"The grant says nothing of the argument {missing[0]!r}.",
-            hint="Say of each argument whether it must be the same, or may be any.",
+            f"The grant says nothing of the argument{'s' if missing[1:] else ''}"
+            f" {', '.join(map(repr, missing))}.",
+            hint="Say of each argument whether it must be the same (--same a,b) or may be any"
+            " (--any c,d).",
         )
 
 

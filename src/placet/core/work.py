@@ -95,7 +95,12 @@ class Unwind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireDue:
-    """Something in the session is past its deadline, or more people are to be asked."""
+    """Something in the session is past its deadline, or more people are to be asked.
+
+    `closes` is False where nothing is past its deadline.
+    """
+
+    closes: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +165,11 @@ def due_requests(state: Session) -> list[Request]:
     ]
 
 
+def is_late(state: Session, request: str) -> bool:
+    """Say whether a request can only be a no any more, and nothing has closed it for that yet."""
+    return any(due.id == request and due.kind != "settlement" for due in due_requests(state))
+
+
 def due_escalations(state: Session) -> list[Request]:
     """Give what waits for more people than have been told (G9)."""
     return [
@@ -216,8 +226,8 @@ def next_work(state: Session, run_id: str) -> Work:
     run = state.runs[run_id]
     if isinstance(run.state, RunOver):
         return Done(stop=run.state.stop)
-    if due_requests(state) or due_escalations(state):
-        return ExpireDue()
+    if (closes := bool(due_requests(state))) or due_escalations(state):
+        return ExpireDue(closes=closes)
     calls = [c for c in state.calls.values() if c.at.run == run_id and c.open]
     calls.sort(key=lambda call: call.at)
     if urgent := _urgent(state, run, calls):

@@ -119,8 +119,8 @@ _ENGLISH = {
     " you give is what the model is told",
     "answer.undo.not_happened": "did not happen: nothing of it is left, for it never acted or is"
     " taken back; the model may propose it again",
-    "answer.undo.abandon": "abandon: nobody will ever know whether it stands; the model is told that"
-    " it may have happened",
+    "answer.undo.abandon": "abandon: nobody will ever know whether it stands; the model is told"
+    " that it may have happened",
     "answer.question": "your text is the call's result for the model, and approves nothing",
     # Masks and notes.
     "secret": "secret, {characters}",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from importlib import import_module
 from typing import get_args
 
 import pytest
 
+from placet.core.grants import MOST_GRANTS, MOST_LASTS, MOST_USES
 from placet.policy.cel import SEEN
 from placet.policy.doubts import DOUBT_HOLDS, Part
+from placet.policy.fields import LONGEST
 from placet.policy.reading import DEFAULTS, KEYS, LASTS
 from placet.policy.reading_rules import COMMAND_KEYS, DEMANDS, RULE_KEYS
 from placet.policy.rules import Answer, Operator
@@ -73,7 +76,19 @@ def test_the_page_lists_what_an_expression_sees_and_the_parts_of_a_command() -> 
 def test_the_limits_of_the_page_are_those_of_the_code(limit: str, value: str, where: str) -> None:
     module, _, constant = where.strip("`").rpartition(".")
 
-    assert getattr(import_module(module), constant) == int(value.split()[0].replace(",", "")), limit
+    limits = getattr(import_module(module), constant)
+    found = limits.days if isinstance(limits, timedelta) else limits
+    assert found == int(value.split()[0].replace(",", "")), limit
+
+
+def test_the_page_and_the_guide_say_how_long_a_time_and_a_grant_may_be() -> None:
+    guide = (ROOT / "docs/how-to/approve.md").read_text(encoding="utf-8")
+
+    assert f"at\nmost {LONGEST.days} days" in PAGE
+    assert faults("version = 1\n" + rule(deadline='"366d"')) == []
+    assert len(faults("version = 1\n" + rule(deadline='"367d"'))) == 1
+    assert f"up to {MOST_LASTS.days} days and {MOST_USES:,} calls" in guide
+    assert f"up to {MOST_GRANTS} of them" in guide
 
 
 def test_people_are_asked_as_long_as_the_page_says_where_nothing_does() -> None:

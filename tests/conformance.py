@@ -58,13 +58,11 @@ BEHAVIOURS = (
         8,
         "An approver who never answers: the run ends inside the SLA with `expired` and the "
         "escalations on record.",
-        completed_by=5,
     ),
     _behaviour(
         9,
         "A rejected identical call: one re-proposal is answered without asking, the next "
         "stops the run and tells the user.",
-        completed_by=5,
     ),
     _behaviour(
         10,
@@ -80,19 +78,16 @@ BEHAVIOURS = (
     _behaviour(
         12,
         "While A waits, effect B is held; restart; A runs only if its digest is unchanged.",
-        completed_by=5,
     ),
     _behaviour(
         13,
         "Amount 1000 edited to 500, recipients 100 edited to 3, restart: only the approved "
         "version runs; the original never has.",
-        completed_by=5,
     ),
     _behaviour(
         14,
         "Tool schema, policy, environment or path changed while waiting: voided, asked anew "
         "with what changed.",
-        completed_by=5,
     ),
     _behaviour(15, "An approval for command X never runs command Y."),
     _behaviour(
@@ -104,13 +99,11 @@ BEHAVIOURS = (
         17,
         'Skip, needs approval and forbidden are told apart; "must ask but may not ask" is '
         "forbidden.",
-        completed_by=5,
     ),
     _behaviour(
         18,
         "A session grant: all keys covered skips, a subset does not; another policy asks "
         "again; it ends with its scope.",
-        completed_by=5,
     ),
     _behaviour(
         19,
@@ -125,18 +118,18 @@ BEHAVIOURS = (
         "quorum's votes are per person).",
     ),
     _behaviour(23, "A stale generation or fence is refused."),
-    _behaviour(24, "A changed mode or policy rules waiting requests again.", completed_by=5),
+    _behaviour(24, "A changed mode or policy rules waiting requests again."),
     _behaviour(
         25,
         "More than the permitted number of waiting requests is refused.",
     ),
     _behaviour(26, "`interrupted` is worded otherwise than `rejected` or `policy_denied`."),
     _behaviour(27, "The world is read again just before acting."),
-    _behaviour(28, "Shadow mode never blocks and always records.", completed_by=5),
+    _behaviour(28, "Shadow mode never blocks and always records."),
     _behaviour(29, "Unreadable arguments go to a person; the policy function is not called."),
     _behaviour(30, "A nested agent's request surfaces on the outer run."),
     _behaviour(31, "Several requests, some decided: those go on, the others wait."),
-    _behaviour(32, "Standing grants survive a round trip through the store.", completed_by=5),
+    _behaviour(32, "Standing grants survive a round trip through the store."),
     _behaviour(
         33,
         "A step with many calls: each consequential one approved by itself; after a failure "
@@ -160,7 +153,6 @@ BEHAVIOURS = (
     _behaviour(
         38,
         "Approver identity, allow list, requester excluded, quorum, audit export.",
-        completed_by=5,
     ),
     _behaviour(39, "Two approvers at once: one execution."),
     _behaviour(

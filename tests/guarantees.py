@@ -13,7 +13,7 @@ from dataclasses import dataclass
 UNFILED = 0
 """Stands for the issue of the channels, which has no number yet."""
 
-OPEN_ISSUES = frozenset({5, UNFILED})
+OPEN_ISSUES = frozenset({UNFILED})
 """The issues after the present one. Closing one removes it here, and with it what it excuses."""
 
 
@@ -34,21 +34,19 @@ def _promise(
 
 
 PROMISES = (
-    _promise(
-        "G1", "Fail closed: on every doubt nothing runs, and the cause is named", completed_by=5
-    ),
+    _promise("G1", "Fail closed: on every doubt nothing runs, and the cause is named"),
     _promise("G2", "One door: there is one way to a tool body"),
     _promise("G3", "Binding: a request id stands for one action, by digest, for ever"),
     _promise("G4", "Frozen: what is shown, digested and run is one value"),
-    _promise("G5", "An edit is a new action; the old version can never run", completed_by=5),
-    _promise("G6", "A no is an answer; every call gets exactly one result", completed_by=5),
+    _promise("G5", "An edit is a new action; the old version can never run"),
+    _promise("G6", "A no is an answer; every call gets exactly one result"),
     _promise("G7", "Single use: an approval is spent with the intent, and one wins"),
-    _promise("G8", "No other effect starts while a request waits", completed_by=5),
-    _promise("G9", "Every request has a deadline, after which only no is possible", completed_by=5),
-    _promise("G10", "Who may decide is policy, checked at the decision and again", completed_by=5),
+    _promise("G8", "No other effect starts while a request waits"),
+    _promise("G9", "Every request has a deadline, after which only no is possible"),
+    _promise("G10", "Who may decide is policy, checked at the decision and again"),
     _promise("G11", "Isolation: nothing of one tenant or session is seen through another"),
-    _promise("G12", "Standing grants are narrow, counted, ending and revocable", completed_by=5),
-    _promise("G13", "Checked again before a waiting action runs", completed_by=5),
+    _promise("G12", "Standing grants are narrow, counted, ending and revocable"),
+    _promise("G13", "Checked again before a waiting action runs"),
     _promise("D1", "Nothing is held while waiting"),
     _promise("D2", "One path: start, resume and recovery are the same loop"),
     _promise("D3", "One transaction for all that belongs together"),
@@ -59,7 +57,9 @@ PROMISES = (
     _promise("D8", "Recovery in order: retry, roll back, compensate, a person"),
     _promise("H1", "Informed: one card says all that a decision needs"),
     _promise("H2", "Honest display: nothing hidden, cut silently or made active"),
-    _promise("H3", "Told: notifications leave at least once, cards are closed", planned=UNFILED),
-    _promise("H4", "Provable: the event log is a hash-chained audit log", completed_by=5),
+    _promise(
+        "H3", "Told: notifications leave at least once, cards are closed", completed_by=UNFILED
+    ),
+    _promise("H4", "Provable: the event log is a hash-chained audit log"),
     _promise("H5", "Nothing decides by accident", completed_by=UNFILED),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 
 from placet.core import events as e
 from placet.core.canonical import JsonValue
@@ -17,11 +18,14 @@ from placet.core.commands import Names
 from placet.core.errors import Conflict
 from placet.core.masking import Masking
 from placet.core.state import Call, Open, Request, Session
-from placet.core.values import Draft, Occurrence, action_digest, draft_from
+from placet.core.values import Draft, Occurrence, Purpose, action_digest, draft_from
 from placet.runtime.engine import Engine
 from placet.stores.store import RequestRow
 
-_ATTEMPTS = {kind.__name__ for kind in (e.AttemptFailed, e.AttemptLost)}
+_ATTEMPTS = {
+    kind.__name__
+    for kind in (e.AttemptBegun, e.AttemptFailed, e.AttemptLost, e.CallUndoing, e.CallEnded)
+}
 
 
 async def card_from(engine: Engine, row: RequestRow, *, language: Language = "en") -> Card:
@@ -29,6 +33,7 @@ async def card_from(engine: Engine, row: RequestRow, *, language: Language = "en
     read = await _read(engine, row)
     request, call = read.state.requests[row.request.id], read.call
     before = await _before(engine, request)
+    attempts, undo_key = await _attempts(read) if call.attempts else ((), "")
     story = Story(
         display=read.display,
         grounds=await read.text(request.grounds_ref),
@@ -36,7 +41,8 @@ async def card_from(engine: Engine, row: RequestRow, *, language: Language = "en
         changes=await read.text(request.changes_ref),
         replaced=before[0] if before else None,
         former=[(await _draft(read, each)).arguments for each in before],
-        attempts=await _attempts(read) if call.attempts else (),
+        attempts=attempts,
+        undo_key=undo_key,
         earlier=await _earlier(read, row) if isinstance(request.state, Open) else None,
     )
     return card_of(
@@ -112,33 +118,69 @@ async def _before(engine: Engine, request: Request) -> list[Request]:
     return found
 
 
-async def _attempts(read: _Read) -> tuple[Attempt, ...]:
-    """Give what the log says of the call's attempts that did not succeed."""
-    found = await read.engine.read(_ends, read.engine, read.session, read.call.at)
-    texts = {number: await read.text(ref) for number, (_, ref) in found.items()}
-    return tuple(
-        Attempt(number=number, end=end, cause=texts[number]) for number, (end, _) in found.items()
-    )
+@dataclass(slots=True)
+class _Tried:
+    """What the log says of one attempt: when it began, for what and under which key, how it ended.
+
+    Without an `end` nothing is on record yet, or it succeeded and that stands.
+    """
+
+    at: datetime
+    purpose: Purpose
+    key: str
+    end: AttemptEnd | None = None
+    ref: str = ""
 
 
-def _ends(engine: Engine, session: str, at: Occurrence) -> dict[int, tuple[AttemptEnd, str]]:
-    """Say of each attempt how it ended, and where the text of why is.
+async def _attempts(read: _Read) -> tuple[tuple[Attempt, ...], str]:
+    """Give the attempts that did not succeed, as the log has them, and the key of undoing."""
+    tried = await read.engine.read(_tried, read.engine, read.session, read.call.at)
+    found = []
+    for number, each in tried.items():
+        if each.end is not None:
+            undoes = each.purpose != "run"
+            found.append(
+                Attempt(
+                    number=number - read.call.ran if undoes else number,
+                    end=each.end,
+                    cause=await read.text(each.ref),
+                    at=each.at,
+                    taking_back=undoes,
+                )
+            )
+    keys = [each.key for each in tried.values() if each.purpose != "run"]
+    return tuple(found), keys[-1] if keys else ""
+
+
+def _tried(engine: Engine, session: str, at: Occurrence) -> dict[int, _Tried]:
+    """Say of each attempt of a call how it ended, and where the text of why is.
 
     An attempt whose outcome is lost stays so, though another is made; until it is found not to
-    have acted.
+    have acted. What is taken back next ends the attempt before it.
     """
-    found: dict[int, tuple[AttemptEnd, str]] = {}
+    found: dict[int, _Tried] = {}
+    over = False
     for recorded in engine.store.events(engine.tenant, session):
         if recorded.kind not in _ATTEMPTS:
             continue
-        match decode_event(recorded.kind, recorded.body):
-            case e.AttemptLost() as lost if lost.at == at:
-                found[lost.attempt] = "lost", lost.cause.ref
-            case e.AttemptFailed() as failed if failed.at == at:
-                if failed.not_done:
-                    found[failed.attempt] = "not_done", failed.cause.ref
-                else:
-                    found.setdefault(failed.attempt, ("failed", failed.cause.ref))
+        event = decode_event(recorded.kind, recorded.body)
+        if getattr(event, "at", None) != at:
+            continue
+        match event:
+            case e.AttemptBegun():
+                found[event.attempt] = _Tried(recorded.at, event.purpose, event.key)
+            case e.AttemptLost():
+                found[event.attempt].end, found[event.attempt].ref = "lost", event.cause.ref
+            case e.AttemptFailed():
+                each = found[event.attempt]
+                if event.not_done:
+                    each.end, each.ref = "not_done", event.cause.ref
+                elif each.end is None:
+                    each.end, each.ref = "failed", event.cause.ref
+            case e.CallUndoing() if found and (last := found[max(found)]).end is None:
+                last.end, last.ref = "succeeded" if over else "failed", event.cause.ref
+            case e.CallEnded():
+                over = True
             case _:
                 pass
     return found

@@ -104,8 +104,8 @@ def test_a_settlement_shows_the_attempts_that_led_to_it(tmp_path: Path) -> None:
             (2, "lost"),
         ]
         assert card.attempts == len(card.failures)
-        assert "attempt 1 failed, and may have acted: OSError: busy" in plain(card)
-        assert "attempt 2 has no known outcome: the connection was lost" in plain(card)
+        assert " UTC) failed, and may have acted: OSError: busy" in plain(card)
+        assert " UTC) has no known outcome: the connection was lost" in plain(card)
         assert card.key.startswith("ik_")
 
 

@@ -103,7 +103,13 @@ def test_what_cannot_be_taken_back_is_settled_by_a_person_and_the_others_follow(
         assert result.stop == "approval_required"
         assert trip.done[-1] == "cancel hotel"
         settlement = result.waiting[0]
-        card = str(desk.show(settlement))
+        shown = desk.show(settlement)
+        card = str(shown)
+        assert [(each.end, each.number, each.taking_back) for each in shown.failures] == [
+            ("succeeded", 1, False),
+            ("lost", 1, True),
+        ]
+        assert "a later call failed (car" in shown.failures[0].cause
         assert "it succeeded, a later call failed, and so did compensating it" in card
         desk.do(lambda p: p.settle(settlement, happened=False, by="ana"))
         assert desk.resume().stop == "final"

@@ -12,6 +12,8 @@ from placet import IdempotencyKey, NotDone, RunResult, tool
 from placet.agent import loop
 from placet.agent.models.scripted import call, say
 from placet.agent.tools import Tool
+from placet.core.card import Card
+from placet.core.card_surfaces import plain
 from placet.core.commands import Names
 from placet.core.state import CallOver
 from placet.core.values import Occurrence
@@ -125,9 +127,30 @@ def test_a_compensation_that_fails_goes_to_a_person_and_its_surface_is_closed(
             "settlement",
             "it failed, and so did compensating it: OSError: down too",
         )
+        _says_what_was_tried(card, world)
         desk.do(lambda p: p.settle(settlement, by="ana", happened=False, detail="I undid it"))
         assert desk.resume().stop == "final"
         assert world.done == ["act a", "reverse a"]
+
+
+def _says_what_was_tried(card: Card, world: World) -> None:
+    """Hold a card to telling the action from its taking back: attempts, keys, and the answers."""
+    acted, undone = card.failures
+    assert (acted.end, acted.number, acted.taking_back) == ("failed", 1, False)
+    assert (undone.end, undone.number, undone.taking_back) == ("lost", 1, True)
+    assert acted.at is not None
+    assert undone.at is not None
+    assert [card.key, card.undo_key] == world.keys
+    assert card.key != card.undo_key
+    shown = plain(card)
+    assert "1 begun, and 1 at taking it back" in shown
+    at = f"({acted.at:%Y-%m-%d %H:%M:%S} UTC)"
+    assert f"attempt 1 {at} failed, and may have acted: OSError: down\n" in shown
+    assert f"taking back 1 ({undone.at:%Y-%m-%d %H:%M:%S} UTC) has no known outcome: " in shown
+    assert f"{card.key} (of the action)" in shown
+    assert f"{card.undo_key} (of taking it back)" in shown
+    assert "happened: what it did stands, and is not taken back" in shown
+    assert "did not happen: nothing of it is left" in shown
 
 
 @pytest.mark.promise("D8")

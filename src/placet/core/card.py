@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -51,8 +51,8 @@ RequestStatus = Literal[
     "answered",
 ]
 
-#: How an attempt that did not succeed ended: it may have acted, it did not, or nobody knows.
-AttemptEnd = Literal["failed", "not_done", "lost"]
+#: How an attempt ended: it may have acted, it did not, nobody knows, or it is to be taken back.
+AttemptEnd = Literal["failed", "not_done", "lost", "succeeded"]
 
 #: A value deeper in the arguments than this is shown as JSON.
 MOST_UNFOLDED = 6
@@ -66,11 +66,16 @@ _PLAIN_NAME = re.compile(r"[^\W\d][\w-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """An earlier attempt at a call that did not succeed, and why."""
+    """An earlier attempt at a call that did not succeed, and why; or at taking it back.
+
+    `number` counts either by itself, and `at` is when it began.
+    """
 
     number: int
     end: AttemptEnd
     cause: str
+    at: datetime | None = None
+    taking_back: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +93,8 @@ class Story:
 
     `display` is what the tool declared, `grounds` why it is asked, `claim` the model's own words,
     `changes` what an edit or a void changed, `replaced` the request whose place this one takes, and
-    `former` the arguments of the versions before: their secrets are not told, either.
+    `former` the arguments of the versions before: their secrets are not told, either. `undo_key` is
+    the key under which the call was being taken back.
     """
 
     display: Mapping[str, JsonValue]
@@ -99,6 +105,7 @@ class Story:
     former: Sequence[Mapping[str, JsonValue] | str] = ()
     attempts: Sequence[Attempt] = ()
     earlier: Earlier | None = None
+    undo_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +142,8 @@ class Card:
     """What is shown of a request; its words are in `language`.
 
     `arguments` are (name, value) in their order, as JSON texts, and `fields` the same value by
-    value. `changed` names what had changed where the request before was voided.
+    value. `changed` names what had changed where the request before was voided. `attempts` counts
+    those at the action, and `undoing` those at taking it back, which have a key of their own.
     """
 
     request: str
@@ -166,9 +174,11 @@ class Card:
     edited_by: str
     changed: tuple[str, ...]
     attempts: int
+    undoing: int
     failures: tuple[Attempt, ...]
     earlier: Earlier | None
     key: str
+    undo_key: str
     approvers: tuple[str, ...]
     quorum: int
     votes: tuple[str, ...]
@@ -231,10 +241,12 @@ def card_of(
         edits=edits,
         edited_by=show.name(replaced.by) if isinstance(replaced, Superseded) else "",
         changed=tuple(map(show.name, replaced.changed)) if isinstance(replaced, Voided) else (),
-        attempts=call.attempts,
+        attempts=call.ran or call.attempts,
+        undoing=call.attempts - call.ran if call.ran else 0,
         failures=tuple(map(show.attempt, story.attempts)),
         earlier=None if story.earlier is None else show.earlier(story.earlier),
         key=idempotency_key(call.digest) if request.kind == "settlement" else "",
+        undo_key=show.name(story.undo_key) if request.kind == "settlement" else "",
         approvers=tuple(map(show.name, sorted(request.people(now or request.opened_at)))),
         quorum=request.needs.quorum,
         votes=tuple(map(show.name, _votes(request))),
@@ -320,8 +332,7 @@ class _Showing:
 
     def attempt(self, attempt: Attempt) -> Attempt:
         """Show an earlier attempt."""
-        cause = self.told(attempt.cause)
-        return Attempt(number=attempt.number, end=attempt.end, cause=cause)
+        return replace(attempt, cause=self.told(attempt.cause))
 
     def earlier(self, earlier: Earlier) -> Earlier:
         """Show an earlier proposal of the call."""

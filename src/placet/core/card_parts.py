@@ -193,7 +193,7 @@ class _Laying:
             "escalation": self._escalation(),
             "deadline": self._deadline(),
             "answers": self._answers(),
-            "key": _texts(self._card.key),
+            "key": self._key(),
             "digest": _texts(self._card.digest),
         }
         heading = self._say(
@@ -279,10 +279,25 @@ class _Laying:
     def _attempts(self) -> list[Row]:
         card = self._card
         begun = [self._say("attempt.begun", count=card.attempts)] if card.attempts else []
+        if card.undoing:
+            begun = [self._say("attempt.begun_undo", count=card.attempts, undoing=card.undoing)]
         return [*begun, *map(self._attempt, card.failures)]
 
     def _attempt(self, attempt: Attempt) -> Row:
-        return self._under(f"attempt.{attempt.end}", "cause", attempt.cause, number=attempt.number)
+        kind = "undo" if attempt.taking_back else "run"
+        what = phrase(self._language, f"attempt.{kind}", number=attempt.number)
+        if attempt.at is not None:
+            what = phrase(self._language, "attempt.at", what=what, at=_instant(attempt.at))
+        return self._under(f"attempt.{attempt.end}", "cause", attempt.cause, what=what)
+
+    def _key(self) -> list[Row]:
+        card = self._card
+        if not card.undo_key:
+            return _texts(card.key)
+        return [
+            self._say("key.act", shown=_name(card.key)),
+            self._say("key.undo", shown=_name(card.undo_key)),
+        ]
 
     def _earlier(self) -> list[Row]:
         found = self._card.earlier
@@ -342,7 +357,8 @@ class _Laying:
     def _answers(self) -> list[Row]:
         if self._card.status != "waiting":
             return []
-        return [self._say(f"answer.{each}") for each in _ANSWERS[self._card.kind]]
+        of = "undo." if self._card.undoing else ""
+        return [self._say(f"answer.{of}{each}") for each in _ANSWERS[self._card.kind]]
 
 
 def _name(shown: str) -> Text:

@@ -355,6 +355,35 @@ def test_the_lines_of_an_inbox_say_what_each_request_would_do(place: Place) -> N
     assert "会话 main，截止" in do("inbox", "--lang", "zh").out
 
 
+@pytest.mark.promise("G10")
+def test_who_is_left_out_as_the_requester_is_told_so(place: Place) -> None:
+    left_out = ESCALATES.replace('"ana"', '"ana", "ben"').replace(
+        "quorum", "exclude_requester = true\nquorum"
+    )
+    place.write("placet.policy.toml", left_out)
+    begun = do("run", "--agent", "shop", "--requester", "ben", "go", "--json").document
+
+    refused = do("approve", *begun["waiting"], "--json", by="ben")
+
+    assert (refused.code, refused.error["code"]) == (4, "not_an_approver")
+    told = "ben may not decide this, which is for ben; ana may."
+    assert refused.error["message"] == told
+
+
+def test_fatigue_tells_votes_rejections_and_edits_apart(place: Place) -> None:
+    _, first = place.waiting()
+    _, second = place.waiting(session="two")
+    _, third = place.waiting(session="three")
+    do("approve", first, by="ana")
+    do("reject", second, "--reason", "no", by="ana")
+    do("edit", third, "--set", "amount=1", by="ana")
+
+    assert "3 requests" in do("fatigue").out
+    assert "3 asked, 0 expired; 1 vote to approve, 1 rejection, 1 edit: 33% approve, " in (
+        do("fatigue").out
+    )
+
+
 # --- commands that are printed --------------------------------------------------------------------
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from placet.cli.words import WORDS
+from placet.core.card_words import LANGUAGES
 from placet.core.display import columns
 from placet.settings import current_account
 from tests.cli.dialog import dialog
@@ -101,3 +103,26 @@ def test_a_terminal_gets_lines_of_its_width_and_colours_where_they_are_wanted(
     assert [line for line in lines if line.startswith("  digest ")] == [
         line for line in lines if re.fullmatch(r"  digest      [0-9a-f]{64}", line)
     ]
+
+
+def test_what_stands_under_a_card_and_the_inbox_are_in_its_language(place: Place) -> None:
+    run, request = place.waiting()
+    listed = do("inbox", "--lang", "zh").out
+    do("approve", request, by="ana")
+    do("resume", run)
+
+    shown = do("show", request, "--lang", "zh").out
+
+    assert re.fullmatch(rf"{request}  refund  .+  会话 main，截止 .+ UTC\n", listed)
+    assert "  结局        approved by ana" in shown
+    assert re.search(r"  投票        ana，\d{4}-.+Z，经由 token\n", shown)
+    assert "  结果\n    refunded 129\n" in shown
+    assert do("inbox", "--lang", "zh").out == "没有等待处理的请求。\n"
+
+
+def test_every_word_beside_a_card_is_there_in_every_language() -> None:
+    places = {key: set(re.findall(r"\{(\w+)\}", text)) for key, text in WORDS["en"].items()}
+
+    for language in LANGUAGES:
+        found = {k: set(re.findall(r"\{(\w+)\}", t)) for k, t in WORDS[language].items()}
+        assert found == places, language

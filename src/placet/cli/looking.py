@@ -16,7 +16,7 @@ from placet.cli.output import Given, shared
 from placet.cli.standing import about
 from placet.cli.words import said
 from placet.core.card_words import Language
-from placet.core.display import visible
+from placet.core.display import columns, visible
 from placet.core.errors import NotFound, PlacetError
 from placet.people import People
 from placet.results import Listed, inbox_of
@@ -24,6 +24,9 @@ from placet.stores.store import RequestRow
 
 #: How much of an effect stands in a line of the inbox; the card has all of it.
 MOST_OF_EFFECT = 100
+
+#: How wide the titles of a card are.
+TITLE_COLUMNS = 11
 
 
 @click.command("inbox", short_help="List the requests that wait for people.")
@@ -114,25 +117,37 @@ async def shown(
     card = await people.card(row)
     more = {**await about(people, row), **await became(people, row)}
     document = {**await record_of(people.engine, row), "card": card_document(card), **more}
-    return document, card_text(laid_out(card, whole=whole), more)
+    return document, card_text(laid_out(card, whole=whole), more, card.language)
 
 
-def card_text(laid: str, more: Mapping[str, Any]) -> str:
+def card_text(laid: str, more: Mapping[str, Any], language: Language) -> str:
     """Put what `about` gives under a card that is laid out."""
-    return "\n".join([laid, *_about_lines(more)])
+    return "\n".join([laid, *_about_lines(more, language)])
 
 
-def _about_lines(more: Mapping[str, Any]) -> list[str]:
+def _about_lines(more: Mapping[str, Any], language: Language) -> list[str]:
     question = more["question"] or {}
-    facts = [
-        ("wanted", question.get("wanted")),
-        ("ended", more["ending"]),
-        *(("vote", f"{v['by']} at {v['at']}, via {v['via']}") for v in more.get("voted", ())),
+    votes = [
+        said(language, "about.voted", person=vote["by"], at=vote["at"], via=vote["via"])
+        for vote in more.get("voted", ())
     ]
-    lines = [f"  {name:<11} {visible(str(value))}" for name, value in facts if value]
+    facts = [
+        ("about.wanted", question.get("wanted")),
+        ("about.ended", more["ending"]),
+        *(("about.vote", vote) for vote in votes),
+    ]
+    lines = [
+        f"  {_padded(said(language, name))} {visible(str(value))}" for name, value in facts if value
+    ]
     if result := more.get("result"):
-        lines += ["  result", *(f"    {line}" for line in result.split("\n"))]
+        lines += [f"  {said(language, 'about.result')}"]
+        lines += [f"    {line}" for line in result.split("\n")]
     if more["answers"]:
-        lines.append("  answer with one of:")
+        lines.append(f"  {said(language, 'about.answers')}")
         lines += [f"    {visible(each)}" for each in more["answers"]]
     return lines
+
+
+def _padded(title: str) -> str:
+    """Give a title as wide as those of a card; its characters may be wide ones."""
+    return title + " " * (TITLE_COLUMNS - columns(title))

@@ -6,12 +6,23 @@ It reads, and decides nothing; the card itself is made by placet.core.card.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from placet.core import events as e
 from placet.core.canonical import JsonValue
-from placet.core.card import Attempt, AttemptEnd, Card, Earlier, Story, card_of, masking_for
+from placet.core.card import (
+    Attempt,
+    AttemptEnd,
+    Card,
+    Earlier,
+    Field,
+    Story,
+    card_of,
+    fields_of,
+    masking_for,
+)
 from placet.core.card_words import Language
 from placet.core.codec import decode_event
 from placet.core.commands import Names
@@ -95,6 +106,28 @@ async def telling_of(engine: Engine, row: RequestRow, *, language: Language = "e
         language=language,
     )
     return Telling(engine=engine, session=row.session, masking=masking)
+
+
+async def telling_of_calls(
+    engine: Engine, state: Session, calls: Sequence[Call], *, language: Language = "en"
+) -> tuple[Telling, dict[Occurrence, tuple[Field, ...]]]:
+    """Give how what is stored of a run's calls is told, and the arguments of each as on a card.
+
+    What is secret in one of them is told of none.
+    """
+    told = Masking(salt=state.salt, language=language)
+    fields: dict[Occurrence, tuple[Field, ...]] = {}
+    for call in calls:
+        body = await engine.payload(state.id, call.action_ref)
+        shown = "{}"
+        if call.display_ref is not None:
+            shown = await engine.payload(state.id, call.display_ref)
+        found = draft_from(json.loads(body)).arguments
+        own = masking_for(json.loads(shown), [found], salt=state.salt, language=language)
+        if isinstance(found, Mapping):
+            fields[call.at] = fields_of(own, found)
+            told = replace(told, fields=own.fields).knowing(found)
+    return Telling(engine=engine, session=state.id, masking=replace(told, fields=())), fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,6 +79,15 @@ def test_keys_are_made_in_files_of_their_owner_alone_and_never_over_one(place: P
     assert Path("one.key").read_text(encoding="ascii") == text
 
 
+def test_a_key_that_is_gone_from_under_a_store_is_to_be_put_back(keyed: Place) -> None:
+    decided(keyed)
+    Path("../store.key").rename("../elsewhere.key")
+    gone = do("audit", "verify", "--json")
+
+    assert (gone.code, error(gone)) == (2, "setting_invalid")
+    assert gone.error["hint"].startswith("Put the key back, where a store is under it: ")
+
+
 @pytest.mark.promise("H4")
 def test_a_store_under_a_key_hides_its_texts_and_is_sound(keyed: Place) -> None:
     decided(keyed)

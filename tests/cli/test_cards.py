@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from placet.cli.words import WORDS
 from placet.core.card_surfaces import LEAST_WIDTH, within
+from placet.core.card_words import LANGUAGES
 from placet.core.display import columns
 from placet.settings import current_account
 from tests.cli.dialog import dialog
@@ -184,3 +186,26 @@ def test_lines_are_broken_at_their_columns_whatever_sets_them_apart() -> None:
     assert all(each.startswith("      ⋮ ") for each in lines[1:])
     assert broken.replace("\n      ⋮ ", "") == line
     assert within("short", 80) == "short"
+
+
+def test_what_stands_under_a_card_and_the_inbox_are_in_its_language(place: Place) -> None:
+    run, request = place.waiting()
+    listed = do("inbox", "--lang", "zh").out
+    do("approve", request, by="ana")
+    do("resume", run)
+
+    shown = do("show", request, "--lang", "zh").out
+
+    assert re.fullmatch(rf"{request}  refund  .+  会话 main，截止 .+ UTC\n", listed)
+    assert "  结局        approved by ana" in shown
+    assert re.search(r"  投票        ana，\d{4}-.+Z，经由 token\n", shown)
+    assert "  结果\n    refunded 129\n" in shown
+    assert do("inbox", "--lang", "zh").out == "没有等待处理的请求。\n"
+
+
+def test_every_word_beside_a_card_is_there_in_every_language() -> None:
+    places = {key: set(re.findall(r"\{(\w+)\}", text)) for key, text in WORDS["en"].items()}
+
+    for language in LANGUAGES:
+        found = {k: set(re.findall(r"\{(\w+)\}", t)) for k, t in WORDS[language].items()}
+        assert found == places, language

@@ -295,7 +295,10 @@ def test_an_edit_that_policy_denies_says_so(place: Place) -> None:
     told = do("edit", request, "--set", "amount=9000", by="ana")
     shown = do("show", request, "--json").document
 
+    assert told.code == 3
     assert "no new version: policy_denied" in told.out
+    assert '  proposed, and not asked about:\n    order_id = "A-1"\n    amount = 9000\n' in told.out
+    assert "amount = 129" not in told.out
     assert "Denied by policy (agent:strict)" in told.out
     assert "policy_denied): Denied by policy" in shown["ending"]
     assert place.effects == []

@@ -244,6 +244,25 @@ def test_the_doctor_says_how_things_are(place: Place) -> None:
 
 
 @pytest.mark.promise("G10")
+def test_the_doctor_warns_of_approvers_whom_nobody_can_know(place: Place) -> None:
+    place.write("placet.toml", 'app = "tests.cli.app:agents"\napprovers = ["ghost", "root"]')
+    do("run", "--agent", "shop", "go")
+    one = checks()
+    place.write("placet.toml", 'app = "tests.cli.app:agents"\napprovers = ["ghost"]')
+    begun = do("run", "--agent", "shop", "--session", "2", "go", "--json").document
+    none = checks()
+
+    health, detail = one["approvers"]
+    assert health == "warning"
+    assert detail == "ghost, root; neither a token nor an account here: ghost (`placet token`)"
+    assert one["asked of"][0] == "ok"
+    assert none["asked of"] == (
+        "warning",
+        f"of those asked nobody has a token, or an account here: {begun['waiting'][0]}",
+    )
+
+
+@pytest.mark.promise("G10")
 def test_the_doctor_says_that_the_agents_account_can_reach_the_store(place: Place) -> None:
     place.waiting()
 

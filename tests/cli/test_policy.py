@@ -157,6 +157,25 @@ def test_check_notes_what_is_named_and_not_there(place: Path) -> None:
     assert do("policy", "check", "--json").document["notes"] == []
 
 
+def test_check_notes_arguments_that_no_tool_has_and_escalations_that_reach_nobody(
+    place: Path,
+) -> None:
+    write(
+        place,
+        '[groups]\nboss = ["zoe", "ana"]\n[[rule]]\nname = "x"\nruling = "ask"\n'
+        'tools = ["issue_*"]\napprovers = ["@boss"]\n'
+        'escalate = [{after = "1m", approvers = ["ana"]}, {after = "2m", approvers = ["cy"]}]\n'
+        'when = [{argument = "ordr", in = ["A-1"]}, {argument = "amount", above = 5}]\n',
+    )
+    ended = do("policy", "check", "--app", "examples.policy_desk:desk")
+
+    assert [line for line in ended.out.splitlines() if "note" in line] == [
+        "placet.policy.toml:4: note: Escalation reaches nobody new: ana may decide already (x)",
+        "placet.policy.toml:4: note: No tool that it is for has an argument 'ordr'; is 'order'"
+        " meant? (x)",
+    ]
+
+
 def test_what_a_file_holds_is_made_visible(place: Path) -> None:
     write(place, "\n['\\u001b[31m']\n".replace("'", '"'))
 
@@ -368,5 +387,6 @@ def test_whom_the_policy_names_is_an_approver_to_the_doctor(place: Path) -> None
 
     told = do("doctor").out
 
-    assert re.search(r"ok +approvers +zoe, ana, bo, cy, mia\n", told)
+    unknown = "neither a token nor an account here: ana, bo, zoe"
+    assert re.search(rf"warning +approvers +zoe, ana, bo, cy, mia; {unknown} ", told)
     assert re.search(r"ok +tokens +cy, mia\n", told)

@@ -116,7 +116,7 @@ def test_where_all_who_were_asked_are_gone_whoever_is_named_today_decides(place:
 @pytest.mark.parametrize(
     "words, told",
     [
-        (("show", "{run}"), "That is a run, and no request."),
+        (("reject", "{run}", "--reason", "x"), "That is a run, and no request."),
         (("approve", "{run}"), "`placet resume {run}` says what it waits for"),
         (("resume", "{request}"), "That is a request, and no run."),
         (("cancel", "{request}"), "Its run is {run}."),
@@ -386,6 +386,35 @@ def test_the_lines_of_an_inbox_say_what_each_request_would_do(place: Place) -> N
     assert "会话 main，截止" in do("inbox", "--lang", "zh").out
 
 
+@pytest.mark.promise("G10")
+def test_who_is_left_out_as_the_requester_is_told_so(place: Place) -> None:
+    left_out = ESCALATES.replace('"ana"', '"ana", "ben"').replace(
+        "quorum", "exclude_requester = true\nquorum"
+    )
+    place.write("placet.policy.toml", left_out)
+    begun = do("run", "--agent", "shop", "--requester", "ben", "go", "--json").document
+
+    refused = do("approve", *begun["waiting"], "--json", by="ben")
+
+    assert (refused.code, refused.error["code"]) == (4, "not_an_approver")
+    told = "ben may not decide this, which is for ben; ana may."
+    assert refused.error["message"] == told
+
+
+def test_fatigue_tells_votes_rejections_and_edits_apart(place: Place) -> None:
+    _, first = place.waiting()
+    _, second = place.waiting(session="two")
+    _, third = place.waiting(session="three")
+    do("approve", first, by="ana")
+    do("reject", second, "--reason", "no", by="ana")
+    do("edit", third, "--set", "amount=1", by="ana")
+
+    assert "3 requests" in do("fatigue").out
+    assert "3 asked, 0 expired; 1 vote to approve, 1 rejection, 1 edit: 33% approve, " in (
+        do("fatigue").out
+    )
+
+
 # --- commands that are printed --------------------------------------------------------------------
 
 
@@ -437,3 +466,61 @@ def test_a_resume_that_is_interrupted_says_how_to_go_on(place: Place) -> None:
         resumed.type(CTRL_C)
         resumed.expect(f"`placet resume {run['run_id']}` goes on with the run.")
         assert resumed.ended() == 130
+
+
+# --- what happened --------------------------------------------------------------------------------
+
+
+def test_show_of_a_run_tells_its_calls_how_each_ended_and_the_answer(place: Place) -> None:
+    run, request = place.waiting()
+    before = do("show", run).out
+    do("approve", request, by="ana")
+    do("resume", run)
+
+    text, document = do("show", run).out, do("show", run, "--json").document
+
+    assert f"1.0  refund: asked as {request}\n" in before
+    assert text.splitlines() == [
+        f"{run}  ended: final  shop  session main, step 2",
+        "  1.0  refund: succeeded",
+        '    order_id = "A-1"',
+        "    amount = 129",
+        "    → refunded 129",
+        "  answer",
+        "    → Done: refunded 129",
+    ]
+    (call,) = document["calls"]
+    assert (call["code"], call["told"]) == ("succeeded", "refunded 129")
+    assert (document["answer"], document["stop"]) == ("Done: refunded 129", "final")
+    assert do("show", run, "--session", "other").code == 5
+
+
+@pytest.mark.promise("H2")
+def test_show_of_a_run_shows_reads_and_hides_what_is_secret(place: Place) -> None:
+    place.write("placet.toml", 'app = "tests.cli.talkers:support"\napprovers = ["ana"]')
+    secret = "4111111111111111"
+    done = do("run", "--session", "main", f"say {secret} \u202e", "--json").document
+    peeked = do("run", "--session", "main", "peek", "--json").document
+
+    shown, looked = do("show", done["run_id"]).out, do("show", peeked["run_id"]).out
+
+    assert secret not in shown
+    assert "\u202e" not in shown
+    assert "‹secret, 16 characters" in shown
+    assert "  1.0  peek: " in looked
+    assert "    → no token\n" in looked
+
+
+def test_a_spent_request_shows_its_result_and_when_each_vote_was_cast(place: Place) -> None:
+    run, request = place.waiting()
+    do("approve", request, by="ben")
+    do("withdraw", request, by="ben")
+    do("approve", request, by="ana")
+    do("resume", run)
+
+    text, document = do("show", request).out, do("show", request, "--json").document
+
+    (vote,) = document["voted"]
+    assert (vote["by"], vote["via"], document["result"]) == ("ana", "token", "refunded 129")
+    assert f"  vote        ana at {vote['at']}, via token\n" in text
+    assert "  result\n    refunded 129\n" in text

@@ -72,7 +72,7 @@ Approval request {making.request.id}  (waiting)
   effect      moves 1290.00 USD
   cost        1,290.00 USD
   preview     paid: no -> yes
-  reversible  no, as declared
+  reversible  not declared to be
   asked by    "large refunds": it is above the limit
   the model   claims: It arrived broken.
   changed     since it was approved as rq_before: the tool
@@ -104,7 +104,7 @@ def test_a_card_says_it_in_chinese() -> None:
   预览        2 行，7 个字符：
     | one
     | two
-  可撤回      否（按工具声明）
+  可撤回      工具未声明可撤回
   询问依据    gated：it is above the limit
   模型        自称：the customer asked for it
   变更        自 rq_before 获批以来有变：工具

@@ -111,7 +111,7 @@ class Requests:
         row, card, more = asyncio.run(self._look(request))
         cause = self._cause(row)
         here = more if cause else {**more, "answers": []}
-        tell(f"\n{HEADING}\n{card_text(laid_out(card, to_stderr=True), here)}")
+        tell(f"\n{HEADING}\n{card_text(laid_out(card, to_stderr=True), here, card.language)}")
         if row.request.kind == "settlement":
             tell("Nobody knows whether it happened: find out, and say so with one of these.")
         elif cause:

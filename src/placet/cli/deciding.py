@@ -6,7 +6,8 @@ Here too is what all decisions share: their options, and what was shown before a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -19,7 +20,7 @@ from placet.cli.identity import Identity, confirmed, who_decides
 from placet.cli.office import card_document, office, record_of
 from placet.cli.output import Given, runnable, shared
 from placet.cli.standing import last_line
-from placet.core.card import Card, status_of
+from placet.core.card import Card, Field, fields_of, status_of
 from placet.core.card_parts import argument_rows
 from placet.core.card_surfaces import plain_rows
 from placet.core.display import visible
@@ -174,13 +175,20 @@ def bound_digest(
     return card.digest
 
 
+def made_no_version(found: Decided) -> bool:
+    """Say whether an edit closed its request, and no new version took its place (G5)."""
+    after = found.row.request.state
+    return isinstance(after, Superseded) and after.successor is None
+
+
 async def decision_of(
     people: People, found: Decided, who: Identity, what: str, new: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], str]:
     """Give what was decided: the request as it now is, with what it stands for.
 
-    An edit that made no new version says why: policy denied it, or it is remembered as refused.
-    Its `new` arguments are on no record, and what they keep secret is not told, either.
+    An edit that made no new version says why: policy denied it, or it is remembered as refused; and
+    what it had proposed. Its `new` arguments are on no record, and what they keep secret is not
+    told, either.
     """
     shown, after, engine = found.row, found.row.request, people.engine
     document = {**await record_of(engine, shown), "code": found.code, "told": None}
@@ -193,8 +201,8 @@ async def decision_of(
         lines.append(f"  grant        {found.grant.id}: {grant_line(found.grant, shown.session)}")
         revoke = runnable(f"`placet revoke {found.grant.id}` takes it back")
         lines.append(f"               {revoke}")
-    if isinstance(after.state, Superseded) and after.state.successor is None:
-        masking = telling.masking.knowing(new or {})
+    masking = telling.masking.knowing(new or {})
+    if made_no_version(found):
         told = visible(masking.told(found.told or ""), keep_newlines=True)
         document["told"] = told
         lines.append(f"  no new version: {found.code}")
@@ -206,8 +214,13 @@ async def decision_of(
     card = await people.card(shown)
     document |= {"by": who.name, "via": who.via, "card": card_document(card)}
     lines.append(f"  tool         {card.tool}")
-    if card.fields:
-        lines.append(plain_rows(argument_rows(card.language, card.fields)))
+    fields: Sequence[Field] = card.fields
+    if new is not None and made_no_version(found):
+        fields = fields_of(masking, new)
+        document["proposed"] = [asdict(field) for field in fields]
+        lines.append("  proposed, and not asked about:")
+    if fields:
+        lines.append(plain_rows(argument_rows(card.language, fields)))
     if isinstance(shown.request.state, Open) and shown.request.kind == "approval":
         lines.append(f"  votes        {len(card.votes)} of {card.quorum}")
     lines.append(f"  digest       {card.digest}")

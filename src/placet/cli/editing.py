@@ -12,9 +12,9 @@ import click
 
 from placet.cards import telling_of
 from placet.cli.apps import app_option, opened
-from placet.cli.deciding import asked, bound_digest, decision_of, identified
+from placet.cli.deciding import asked, bound_digest, decision_of, identified, made_no_version
 from placet.cli.identity import who_decides
-from placet.cli.output import Given
+from placet.cli.output import Exit, Given
 from placet.core.canonical import Unreadable, parse_arguments
 from placet.core.card import fields_of
 from placet.core.card_parts import argument_rows
@@ -44,9 +44,10 @@ def edit_command(
     session: str | None,
     digest: str | None,
     yes: bool,
-) -> None:
+) -> int:
     """Change the arguments: a new version takes the request's place, with your vote for it.
 
+    Where policy denies what is proposed, the request is closed all the same, and nothing runs.
     Values are JSON: --set 'amount=50' is a number, --set 'amount="50"' is a text.
     """
     if bool(changed) == (arguments is not None):
@@ -62,19 +63,19 @@ def edit_command(
         telling = await telling_of(people.engine, row, language=people.language)
         return new, arguments_text("new arguments", new, telling.masking)
 
-    async def decide(
-        people: People, new: Mapping[str, Any], bound: str | None
-    ) -> tuple[dict[str, Any], str]:
+    async def decide(people: People, new: Mapping[str, Any], bound: str | None) -> Exit:
         by = who.decider(session=session, digest=bound)
         found = await people.edit(request, by=by, arguments=new)
-        return await decision_of(people, found, who, f"edited by {who.name}", new)
+        what = f"edited by {who.name}"
+        given.show(*await decision_of(people, found, who, what, new))
+        return Exit.REFUSED if made_no_version(found) else Exit.DONE
 
     with opened(settings, app) as placet:
         people = placet.people
         new, more = asyncio.run(changed_arguments(people))
         word = "edit" if who.via == "terminal" and not yes else ""
         bound = bound_digest(people, who, request, session, digest, word=word, more=more)
-        given.show(*asyncio.run(decide(people, new, bound)))
+        return asyncio.run(decide(people, new, bound))
 
 
 async def stored_arguments(engine: Engine, row: RequestRow) -> Mapping[str, Any]:

@@ -66,7 +66,8 @@ def _lines(found: Fatigue) -> str:
         wait = "-" if rule.mean_wait is None else f"{rule.mean_wait.total_seconds():.0f} s"
         lines.append(
             f"{visible(name)}: {rule.asked} asked, {rule.expired} expired;"
-            f" {rule.decided} decisions, {rate} approve,"
+            f" {counted(rule.approved, 'vote')} to approve, {counted(rule.rejected, 'rejection')},"
+            f" {counted(rule.edited, 'edit')}: {rate} approve,"
             f" {rule.quick} under {QUICK.total_seconds():g} s, {wait} on average"
         )
     return "\n".join(lines)

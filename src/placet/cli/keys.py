@@ -21,6 +21,7 @@ from placet.runtime.audit import Verified, verify
 from placet.runtime.authority import refuse_under_mark
 from placet.runtime.keys import new_key, new_pair
 from placet.settings import current_account
+from placet.stores.sealing import can_seal
 from placet.stores.store import Head, KeyedStore
 
 
@@ -143,6 +144,8 @@ def seal_command(given: Given, session: str | None) -> int:
         else f"session {visible(each.session)}: NOT SOUND, and left as it is"
         for each in taken
     ]
+    if not can_seal():
+        lines += ["Texts stay plain without `pip install 'placet[crypto]'`; then say this again."]
     lines += [] if is_gone else [STILL_READ]
     given.show(document, "\n".join(lines))
     return Exit.WRONG if wrong else Exit.DONE

@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from placet.cli.cards import laid_out
+from placet.cli.inside import became, run_shown
+from placet.cli.listing import limit_option, more_line
 from placet.cli.office import card_document, office, record_of, records
 from placet.cli.output import Given, shared
 from placet.cli.standing import about
 from placet.cli.words import said
 from placet.core.card_words import Language
-from placet.core.display import visible
-from placet.core.errors import PlacetError
+from placet.core.display import columns, visible
+from placet.core.errors import NotFound, PlacetError
 from placet.people import People
-from placet.results import LISTED, Listed, inbox_of
+from placet.results import Listed, inbox_of
 from placet.stores.store import RequestRow
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 #: How much of an effect stands in a line of the inbox; the card has all of it.
 MOST_OF_EFFECT = 100
 
-
-def limit_option(command: F) -> F:
-    """Give a command that lists something the option to say how much at most."""
-    return click.option(
-        "--limit",
-        default=LISTED,
-        show_default=True,
-        type=click.IntRange(min=1),
-        help="How many are listed; it is said where there are more.",
-    )(command)
-
-
-def more_line(listed: Listed[Any]) -> list[str]:
-    """Say that a list is not all there is."""
-    return [f"… and more: --limit N lists more than {len(listed)}."] if listed.more else []
+#: How wide the titles of a card are.
+TITLE_COLUMNS = 11
 
 
 @click.command("inbox", short_help="List the requests that wait for people.")
@@ -102,14 +89,17 @@ def _line(language: Language, row: RequestRow, document: Mapping[str, Any]) -> s
     return "  ".join(part for part in parts if part)
 
 
-@click.command("show", short_help="Show the card of a request.")
+@click.command("show", short_help="Show the card of a request, or what happened in a run.")
 @click.argument("request")
 @click.option("--session", help="Refuse a request of any other session.")
 @click.option("--full", is_flag=True, help="Fold nothing, however long it is.")
 @shared
 @click.pass_obj
 def show_command(given: Given, request: str, session: str | None, full: bool) -> None:
-    """Show the card of a request: all that would happen, and what is known of it."""
+    """Show the card of a request: all that would happen, and what is known of it.
+
+    Of a run it shows the calls, how each ended, and the answer.
+    """
     with office(given.settings()) as people:
         given.show(*asyncio.run(shown(people, request, session=session, whole=full)))
 
@@ -122,27 +112,48 @@ async def shown(
     whole: bool = False,
     to_stderr: bool = False,
 ) -> tuple[dict[str, Any], str]:
-    """Give a request with its card and what is known beside it, as JSON and as text."""
-    row = await people.engine.find_request(request, session=session)
+    """Give a request with its card and what is known beside it, as JSON and as text; or a run."""
+    try:
+        row = await people.engine.find_request(request, session=session)
+    except NotFound as error:
+        if "run_id" not in error.ids:
+            raise
+        return await run_shown(people, await people.engine.find_run(error.ids["run_id"]))
     card = await people.card(row)
-    more = await about(people, row)
+    more = {**await about(people, row), **await became(people, row)}
     document = {**await record_of(people.engine, row), "card": card_document(card), **more}
-    return document, card_text(laid_out(card, to_stderr=to_stderr, whole=whole), more)
+    laid = laid_out(card, to_stderr=to_stderr, whole=whole)
+    return document, card_text(laid, more, card.language)
 
 
-def card_text(laid: str, more: Mapping[str, Any]) -> str:
+def card_text(laid: str, more: Mapping[str, Any], language: Language) -> str:
     """Put what `about` gives under a card that is laid out."""
-    return "\n".join([laid, *_about_lines(more)])
+    return "\n".join([laid, *_about_lines(more, language)])
 
 
-def _about_lines(more: Mapping[str, Any]) -> list[str]:
+def _about_lines(more: Mapping[str, Any], language: Language) -> list[str]:
     question = more["question"] or {}
-    facts = [
-        ("wanted", question.get("wanted")),
-        ("ended", more["ending"]),
+    votes = [
+        said(language, "about.voted", person=vote["by"], at=vote["at"], via=vote["via"])
+        for vote in more.get("voted", ())
     ]
-    lines = [f"  {name:<11} {visible(str(value))}" for name, value in facts if value]
+    facts = [
+        ("about.wanted", question.get("wanted")),
+        ("about.ended", more["ending"]),
+        *(("about.vote", vote) for vote in votes),
+    ]
+    lines = [
+        f"  {_padded(said(language, name))} {visible(str(value))}" for name, value in facts if value
+    ]
+    if result := more.get("result"):
+        lines += [f"  {said(language, 'about.result')}"]
+        lines += [f"    {line}" for line in result.split("\n")]
     if more["answers"]:
-        lines.append("  answer with one of:")
+        lines.append(f"  {said(language, 'about.answers')}")
         lines += [f"    {visible(each)}" for each in more["answers"]]
     return lines
+
+
+def _padded(title: str) -> str:
+    """Give a title as wide as those of a card; its characters may be wide ones."""
+    return title + " " * (TITLE_COLUMNS - columns(title))

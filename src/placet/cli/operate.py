@@ -165,13 +165,17 @@ def _pending_checks(store: Store, settings: Settings) -> Iterator[Check]:
         )
     }
     asked = ", ".join(f"{name} (of {', '.join(sorted(who))})" for name, who in stranded.items())
-    yield Check(
-        name="asked of",
-        health="warning" if stranded else "ok",
-        detail=f"nobody who is now named may decide {asked}; name them again, or cancel"
-        if stranded
-        else "somebody may decide each request that waits",
-    )
+    mute = [
+        r.request.id
+        for r in rows
+        if not any(_is_known(who, settings) for who in r.request.people(r.request.deadline_at))
+    ]
+    detail = "somebody may decide each request that waits"
+    if stranded:
+        detail = f"nobody who is now named may decide {asked}; name them again, or cancel"
+    elif mute:
+        detail = f"of those asked nobody has a token, or an account here: {', '.join(mute)}"
+    yield Check(name="asked of", health="warning" if stranded or mute else "ok", detail=detail)
     yield Check(
         name="deadlines",
         health="warning" if late else "ok",
@@ -216,11 +220,26 @@ def _named(settings: Settings) -> frozenset[str]:
     return frozenset(settings.approvers) | named(policy)
 
 
+def _is_known(name: str, settings: Settings) -> bool:
+    """Say whether a person can be known at the command line: by a token, or as an account here."""
+    if name in settings.approver_tokens:
+        return True
+    try:
+        pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        return False
+    return True
+
+
 def _people_checks(settings: Settings) -> Iterator[Check]:
     if people := _named(settings):
         others = sorted(people - frozenset(settings.approvers))
         detail = ", ".join([*settings.approvers, *others])
-        yield Check(name="approvers", health="ok", detail=detail)
+        if unknown := sorted(name for name in people if not _is_known(name, settings)):
+            detail += (
+                f"; neither a token nor an account here: {', '.join(unknown)} (`placet token`)"
+            )
+        yield Check(name="approvers", health="warning" if unknown else "ok", detail=detail)
     else:
         detail = "no_approver: nobody may decide, and whatever must ask does not run"
         yield Check(name="approvers", health="warning", detail=detail)

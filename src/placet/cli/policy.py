@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -103,7 +103,15 @@ def _noted(settings: Settings, app: str, policy: Policy) -> tuple[Fault, ...]:
             "agents": {office.toolbox.agent for office in offices},
             "scopes": {scope for tool in tools for scope in tool.scopes},
         },
+        {tool.name: _arguments(tool.parameters) for tool in tools},
     )
+
+
+def _arguments(schema: Mapping[str, Any]) -> set[str] | None:
+    """Name the arguments of a tool by its schema; None: it takes others, too."""
+    if schema.get("additionalProperties") not in (None, False):
+        return None
+    return set(schema.get("properties", {}))
 
 
 def _bytes(name: str, *, code: str = "policy_broken") -> bytes:

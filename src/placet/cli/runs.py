@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from placet.cli.looking import limit_option, more_line
+from placet.cli.listing import limit_option, more_line
 from placet.cli.office import office
 from placet.cli.output import Given, shared
 from placet.cli.standing import Standing, standing_of, unsettled_lines, ways_of

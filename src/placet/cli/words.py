@@ -15,6 +15,13 @@ _ENGLISH = {
     "inbox.until": "session {session}, until {deadline} UTC",
     "inbox.expired": "session {session}, expired at {deadline} UTC",
     "inbox.nothing": "Nothing waits.",
+    # Under a card.
+    "about.wanted": "wanted",
+    "about.ended": "ended",
+    "about.vote": "vote",
+    "about.voted": "{person} at {at}, via {via}",
+    "about.result": "result",
+    "about.answers": "answer with one of:",
 }
 
 _CHINESE = {
@@ -25,6 +32,12 @@ _CHINESE = {
     "inbox.until": "会话 {session}，截止 {deadline} UTC",
     "inbox.expired": "会话 {session}，已于 {deadline} UTC 过期",
     "inbox.nothing": "没有等待处理的请求。",
+    "about.wanted": "期望答复",
+    "about.ended": "结局",
+    "about.vote": "投票",
+    "about.voted": "{person}，{at}，经由 {via}",
+    "about.result": "结果",
+    "about.answers": "请用以下之一答复：",
 }
 
 WORDS: Mapping[Language, Mapping[str, str]] = {"en": _ENGLISH, "zh": _CHINESE}

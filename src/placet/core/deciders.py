@@ -64,7 +64,9 @@ def check_authority(
         return
     ids = {"request_id": request.id}
     if people:
-        told = f"{by.id} may not decide this; {', '.join(sorted(people))} may."
+        left_out = request.needs.exclude_requester and by.id == request.requester
+        cause = f", which is for {by.id}" if left_out else ""
+        told = f"{by.id} may not decide this{cause}; {', '.join(sorted(people))} may."
         raise NotPermitted("not_an_approver", told, **ids)
     asked = ", ".join(sorted(request.people(now))) or "nobody"
     raise NotPermitted(

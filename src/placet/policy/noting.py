@@ -1,4 +1,7 @@
-"""What a policy names and an app does not have: no fault, for the file may be for several apps."""
+"""What a policy names and an app does not have: no fault, for the file may be for several apps.
+
+And what can have no effect: a step of an escalation that reaches nobody new.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from placet.core.values import EVERY_SURFACE
 from placet.policy.faults import Fault
 from placet.policy.operators import matches_pattern
-from placet.policy.rules import Policy, SelectorKind
+from placet.policy.people import members
+from placet.policy.rules import Argument, Policy, SelectorKind
 
 _CALLED: Mapping[SelectorKind, str] = {
     "tools": "tool",
@@ -18,9 +22,61 @@ _CALLED: Mapping[SelectorKind, str] = {
 }
 
 
-def notes(policy: Policy, there: Mapping[SelectorKind, Collection[str]]) -> tuple[Fault, ...]:
-    """Note names, and patterns, that nothing which is there has: a rule may be for nothing."""
-    return tuple(sorted({*_of_surfaces(policy, there["surfaces"]), *_of_rules(policy, there)}))
+def notes(
+    policy: Policy,
+    there: Mapping[SelectorKind, Collection[str]],
+    arguments: Mapping[str, Collection[str] | None],
+) -> tuple[Fault, ...]:
+    """Note names, and patterns, that nothing which is there has: a rule may be for nothing.
+
+    `arguments` has the names of each tool's arguments; None: it takes any.
+    """
+    return tuple(
+        sorted(
+            {
+                *_of_surfaces(policy, there["surfaces"]),
+                *_of_rules(policy, there),
+                *_of_arguments(policy, arguments),
+                *_of_escalations(policy),
+            }
+        )
+    )
+
+
+def _of_arguments(
+    policy: Policy, arguments: Mapping[str, Collection[str] | None]
+) -> Iterator[Fault]:
+    """Note an argument of a condition that no tool has which the rule is for."""
+    for rule in policy.rules:
+        patterns = [each.patterns for each in rule.selectors if each.kind == "tools"]
+        tools = [
+            tool
+            for tool in arguments
+            if all(any(matches_pattern(tool, each) for each in among) for among in patterns)
+        ]
+        names = [arguments[tool] for tool in tools]
+        if not tools or any(each is None for each in names):
+            continue
+        known = {name for each in names for name in each or ()}
+        for condition in (*rule.when, *rule.unless):
+            if isinstance(condition, Argument) and (name := condition.steps[0]) not in known:
+                like = difflib.get_close_matches(name, known, n=1)
+                meant = f"; is {like[0]!r} meant?" if like else ""
+                told = f"No tool that it is for has an argument {name!r}{meant} ({rule.name})"
+                yield Fault(line=rule.line, message=told)
+
+
+def _of_escalations(policy: Policy) -> Iterator[Fault]:
+    """Note a step of an escalation whose people are all asked before it."""
+    for rule in policy.rules:
+        asked = set(members(policy, rule.demands.approvers or policy.defaults.approvers))
+        for step in rule.demands.escalation:
+            people = set(members(policy, step.approvers))
+            if people and asked and people <= asked:
+                who = ", ".join(step.approvers)
+                told = f"Escalation reaches nobody new: {who} may decide already ({rule.name})"
+                yield Fault(line=rule.line, message=told)
+            asked |= people
 
 
 def _of_surfaces(policy: Policy, there: Collection[str]) -> Iterator[Fault]:

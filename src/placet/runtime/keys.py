@@ -93,7 +93,8 @@ def key_in(path: Path, *, named: str) -> PlacetKey:
         text = _read(path).decode("ascii")
     except (OSError, ValueError) as error:
         told = f"{named}: there is no key in {path} ({error})."
-        raise InvalidSetting("setting_invalid", told, hint=_MAKE_KEY) from error
+        hint = f"Put the key back, where a store is under it: no other opens it. Else {_MAKE_KEY}"
+        raise InvalidSetting("setting_invalid", told, hint=hint) from error
     return key_from(text, named=f"{named} ({path})")
 
 

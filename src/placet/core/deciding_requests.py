@@ -65,7 +65,12 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
             given = None if command.grant is None else _grant(so_far, command, request)
             so_far.add(
                 e.VoteCast(
-                    request=request.id, by=by, digest=request.digest, met=met, via=command.via
+                    request=request.id,
+                    by=by,
+                    digest=request.digest,
+                    met=met,
+                    via=command.via,
+                    stood_in=_stands_in(so_far, command, request),
                 )
             )
             if given is not None:
@@ -179,7 +184,13 @@ def reject(so_far: Unfolding, command: c.Reject) -> None:
         case _:
             raise _decided(request, by=command.by.id)
     so_far.add(
-        e.RequestRejected(request=request.id, by=command.by.id, reason=reason, via=command.via)
+        e.RequestRejected(
+            request=request.id,
+            by=command.by.id,
+            reason=reason,
+            via=command.via,
+            stood_in=_stands_in(so_far, command, request),
+        )
     )
     told = so_far.text(wording.rejected(command.by.id, said))
     so_far.end_call(request.at, "rejected", told, by=command.by.id)
@@ -241,7 +252,7 @@ def edit(so_far: Unfolding, command: c.Edit) -> None:
     # A tool whose policy would let the edited call run is still answered for by its editor.
     needs = ruling.needs if isinstance(ruling, Ask) else Needs(approvers=(by,))
     if isinstance(ruling, Deny) or no is not None or not needs.possible(run.requester):
-        so_far.add(e.RequestEdited(request=request.id, by=by, successor=None, via=command.via))
+        so_far.add(_edited(so_far, command, request, successor=None))
         # The "no" is remembered of what the edit proposed, not of what the model did.
         edited = replace(call, call_key=proposal.call_key)
         if isinstance(ruling, Deny):
@@ -269,11 +280,23 @@ def _reopen_edited(so_far: Unfolding, command: c.Edit, request: Request, needs: 
         replaces=request.id,
         changes=command.changes,
     )
-    so_far.add(e.RequestEdited(request=request.id, by=by, successor=successor, via=command.via))
+    so_far.add(_edited(so_far, command, request, successor=successor))
     if by in needs.people(run.requester):
         digest = so_far.request(successor).digest
         met = needs.quorum == 1
         so_far.add(e.VoteCast(request=successor, by=by, digest=digest, met=met, via="edit"))
+
+
+def _edited(
+    so_far: Unfolding, command: c.Edit, request: Request, *, successor: str | None
+) -> e.RequestEdited:
+    return e.RequestEdited(
+        request=request.id,
+        by=command.by.id,
+        successor=successor,
+        via=command.via,
+        stood_in=_stands_in(so_far, command, request),
+    )
 
 
 def settle(so_far: Unfolding, command: c.Settle) -> None:
@@ -301,6 +324,7 @@ def settle(so_far: Unfolding, command: c.Settle) -> None:
             finding=finding,
             detail=so_far.text(command.detail) if command.detail else None,
             via=command.via,
+            stood_in=_stands_in(so_far, command, request),
         )
     )
     if request.lapsed or not isinstance(so_far.call(request.at).state, Unsettled):
@@ -330,7 +354,15 @@ def answer(so_far: Unfolding, command: c.Answer) -> None:
             _readable(request)
         case _:
             raise _decided(request)
-    so_far.add(e.QuestionAnswered(request=request.id, by=by, answer=text, via=command.via))
+    so_far.add(
+        e.QuestionAnswered(
+            request=request.id,
+            by=by,
+            answer=text,
+            via=command.via,
+            stood_in=_stands_in(so_far, command, request),
+        )
+    )
     told = so_far.text(wording.answered(by, command.answer))
     so_far.end_call(request.at, "succeeded", told, by=by)
     so_far.finish_if_idle(request.at.run)
@@ -396,11 +428,15 @@ def _bound(
     return request
 
 
-def _check_authority(
-    so_far: Unfolding,
-    command: c.Approve | c.Reject | c.Edit | c.Settle | c.Answer,
-    request: Request,
-) -> None:
+_Decision = c.Approve | c.Reject | c.Edit | c.Settle | c.Answer
+
+
+def _stands_in(so_far: Unfolding, command: _Decision, request: Request) -> bool:
+    """Say whether who decides was not asked: the record has it, so that it can be held to it."""
+    return command.by.id not in request.people(so_far.state.now)
+
+
+def _check_authority(so_far: Unfolding, command: _Decision, request: Request) -> None:
     """Check authority: policy's at the request, and policy's of now (G10)."""
     now = so_far.state.now
     check_authority(request, command.by, command.eligible, command.stand_ins, now=now)

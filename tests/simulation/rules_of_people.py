@@ -5,9 +5,7 @@ from __future__ import annotations
 from placet.core import events as e
 from tests.simulation.record import Grant, Hearing, Request
 
-Decided = (
-    e.VoteCast | e.RequestRejected | e.RequestEdited | e.RequestSettled | e.QuestionAnswered
-)
+Decided = e.VoteCast | e.RequestRejected | e.RequestEdited | e.RequestSettled | e.QuestionAnswered
 
 
 def opened(heard: Hearing, event: e.RequestOpened) -> None:

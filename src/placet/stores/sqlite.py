@@ -18,14 +18,15 @@ from pathlib import Path
 from string import hexdigits
 from typing import Any, TypeVar
 
-from placet.core.codec import NewerValue, decode, instant_of
+from placet.core.codec import NewerValue, instant_of
 from placet.core.commands import Command, Names
 from placet.core.errors import NotFound, StoreTrouble
 from placet.core.records import EntryRow, NameKind
-from placet.core.state import Call, Request, Run, Session
+from placet.core.state import Call, Session
 from placet.core.values import Occurrence
 from placet.stores.loading import load_named
-from placet.stores.sealing import KeyPort, Keys, is_sealed, key_missing
+from placet.stores.sealing import KeyPort, Keys, key_missing
+from placet.stores.sqlite_held import call_in, kept_of, request_in, run_in, strays_of
 from placet.stores.sqlite_keys import (
     Texts,
     cut_log,
@@ -44,9 +45,17 @@ from placet.stores.sqlite_opening import (
     read_meta,
 )
 from placet.stores.sqlite_rows import SqliteParts, load_base, micros_or_none
-from placet.stores.sqlite_texts import text_of
 from placet.stores.sqlite_writer import Writer, closed
-from placet.stores.store import Answer, Head, NoticeRow, Recorded, RequestRow, RunRow, Standing
+from placet.stores.store import (
+    Answer,
+    Head,
+    Kept,
+    NoticeRow,
+    Recorded,
+    RequestRow,
+    RunRow,
+    Standing,
+)
 
 T = TypeVar("T")
 
@@ -141,7 +150,7 @@ class SqliteStore:
             row = reading.execute(SQL["call"], place).fetchone()
             if row is None:
                 return None
-            call = decode(Call, row[0])
+            call = call_in(*row)
             return call, _text(reading, tenant, session, call.action_ref, self._keys)
 
     def transcript(
@@ -176,9 +185,11 @@ class SqliteStore:
             rows = self._rows("events_between", *bounds)
             for seq, at, kind, body, hash_, command_id in rows:
                 if seq > after:
+                    with placet_errors(self.path):
+                        stamped = instant_of(at)
                     yield Recorded(
                         seq=seq,
-                        at=instant_of(at),
+                        at=stamped,
                         kind=kind,
                         body=body,
                         command_id=command_id,
@@ -237,6 +248,16 @@ class SqliteStore:
         """Say how a session stands to the store's key; None: there is no such session."""
         with self._snapshot() as reading:
             return standing_of(reading, tenant, session, self._keys)
+
+    def kept(self, tenant: str, session: str) -> Kept:
+        """Say what stands of a session beside its values, for `audit verify`."""
+        with self._snapshot() as reading:
+            return kept_of(reading, tenant, session)
+
+    def strays(self, tenant: str) -> Sequence[str]:
+        """Name the sessions of which there are rows, and not their own."""
+        with self._lent() as reading:
+            return strays_of(reading, tenant)
 
     def due(self, *, within: timedelta = timedelta(0), limit: int = 100) -> Sequence[RunRow]:
         """Give runs whose `wake_at` has come, or comes `within` that time, the earliest first."""
@@ -409,10 +430,7 @@ def _text(
     if not rows:
         Texts(reading, tenant, session, keys).check_there()
         raise NotFound("payload_not_found", "There is no such text.", ref=ref, session=session)
-    stored = rows[0][0]
-    if not is_sealed(stored):
-        return text_of(stored)
-    return Texts(reading, tenant, session, keys).read(ref.lower(), stored)
+    return Texts(reading, tenant, session, keys).read(ref.lower(), rows[0][0])
 
 
 def _is_hex(ref: str) -> bool:
@@ -420,15 +438,14 @@ def _is_hex(ref: str) -> bool:
 
 
 def _request_row(row: tuple[Any, ...]) -> RequestRow:
-    tenant, session, value = row
-    return RequestRow(tenant=tenant, session=session, request=decode(Request, value))
+    tenant, session, *held = row
+    return RequestRow(tenant=tenant, session=session, request=request_in(*held))
 
 
 def _run_row(row: tuple[Any, ...]) -> RunRow:
-    tenant, session, value, wake = row
-    return RunRow(
-        tenant=tenant, session=session, run=decode(Run, value), wake_at=micros_or_none(wake)
-    )
+    tenant, session, value, wake, *columns = row
+    run = run_in(value, *columns)
+    return RunRow(tenant=tenant, session=session, run=run, wake_at=micros_or_none(wake))
 
 
 def _delete(writing: sqlite3.Connection, ids: Sequence[tuple[int]]) -> None:

@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -174,7 +175,7 @@ def test_what_was_plain_is_gone_from_the_file_once_it_is_sealed(
     tmp_path: Path, length: int
 ) -> None:
     path = tmp_path / "placet.db"
-    words = "".join(chr(33 + (7919 * n * n + n) % 90) for n in range(length))
+    words = Random(length).randbytes(length).hex()
     with closing(SqliteStore(path, clock=Clock())) as store:
         session = Session(store)
         session.start(message=words)

@@ -98,6 +98,36 @@ def test_a_store_under_a_key_hides_its_texts_and_is_sound(keyed: Place) -> None:
     assert set(found) == documented("audit verify")
 
 
+@pytest.mark.promise("H4")
+def test_what_is_wrong_with_one_session_hides_none_of_the_others(place: Place) -> None:
+    for name in ("a", "b", "c", "d"):
+        decided(place, session=name)
+    with closing(sqlite3.connect("placet.db")) as connection, connection:
+        connection.execute(f"UPDATE events SET at = {2**63 - 1} WHERE session = 'a' AND seq = 3")
+        connection.execute("UPDATE sessions SET surfaces = '{' WHERE id = 'b'")
+        connection.execute("DELETE FROM sessions WHERE id = 'c'")
+        connection.execute("UPDATE payloads SET body = 5 WHERE session = 'd'")
+
+    found = do("audit", "verify", "--json")
+
+    assert found.code == 1
+    codes = {
+        each["session"]: {finding["code"] for finding in each["findings"]}
+        for each in found.document["sessions"]
+    }
+    assert codes == {
+        "a": {"unreadable_record"},
+        "b": {"unreadable_state"},
+        "c": {"lost_session"},
+        "d": {"changed_text"},
+    }
+    with closing(sqlite3.connect("placet.db")) as connection, connection:
+        connection.execute("DELETE FROM sessions")
+    nothing = do("audit", "verify")
+    assert nothing.code == 1
+    assert "NOT SOUND" in nothing.out
+
+
 @pytest.mark.promise("H4", "G1")
 def test_another_key_and_none_are_said_and_nothing_runs(
     keyed: Place, monkeypatch: pytest.MonkeyPatch

@@ -101,7 +101,7 @@ def test_every_command_takes_json_store_and_language_after_its_name() -> None:
 
 def test_the_page_says_every_code_of_a_finding() -> None:
     source = Path(placet.runtime.audit.__file__).read_text(encoding="utf-8")
-    used = set(re.findall(r'_find\(\s*"(\w+)"', source))
+    used = set(re.findall(r'(?:_find\w*\(\s*|code=)"(\w+)"', source))
 
     assert used == {code for row in rows("What `audit verify` finds") for code in names(row[0])}
 

@@ -167,7 +167,7 @@ def test_check_notes_arguments_that_no_tool_has_and_escalations_that_reach_nobod
         'escalate = [{after = "1m", approvers = ["ana"]}, {after = "2m", approvers = ["cy"]}]\n'
         'when = [{argument = "ordr", in = ["A-1"]}, {argument = "amount", above = 5}]\n',
     )
-    ended = do("policy", "check", "--app", "examples.policy_desk:desk")
+    ended = do("policy", "check", "--app", "examples.policy.policy_desk:desk")
 
     assert [line for line in ended.out.splitlines() if "note" in line] == [
         "placet.policy.toml:4: note: Escalation reaches nobody new: ana may decide already (x)",

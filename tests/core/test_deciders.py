@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from placet.core import commands as c
+from placet.core import events as e
 from placet.core.deciders import check_authority, may_decide, with_heirs
 from placet.core.errors import NotPermitted
 from placet.core.state import Request
 from placet.core.values import Needs, Principal
-from tests.core.build import ASK, HOUR, World, asking
+from tests.core.build import (
+    ANN,
+    ASK,
+    BOB,
+    HOUR,
+    World,
+    answer,
+    approve,
+    asking,
+    edit,
+    question,
+    reject,
+    settle,
+    sound,
+    unsettled,
+)
 
 
 def asked(*people: str, quorum: int = 1, exclude_requester: bool = False) -> tuple[World, Request]:
@@ -70,3 +88,48 @@ def test_where_nobody_is_left_at_all_it_says_so() -> None:
     with pytest.raises(NotPermitted, match="Nobody may decide this any more") as refused:
         check_authority(request, Principal(id="ana"), frozenset(), {}, now=world.state.now)
     assert "placet cancel" in refused.value.hint
+
+
+def waiting(kind: str) -> tuple[World, str]:
+    """Give a world in which a request of a kind waits for ann alone, and its id."""
+    needs = Needs(approvers=("ann",))
+    if kind == "settlement":
+        world = unsettled(approvers=("ann",))
+    elif kind == "question":
+        world = World()
+        world.start()
+        world.propose(question(ruling=replace(ASK, needs=needs)))
+    else:
+        world = asking(replace(ASK, needs=needs))
+    return world, world.asked().id
+
+
+SAID = (e.VoteCast, e.RequestRejected, e.RequestEdited, e.RequestSettled, e.QuestionAnswered)
+
+DECISIONS: dict[str, tuple[Any, ...]] = {
+    "approval": (
+        approve,
+        reject,
+        lambda request, by, **more: edit(
+            request, sound(arguments={"amount": 2}, ruling=ASK), by, **more
+        ),
+    ),
+    "question": (lambda request, by, **more: answer(request, by=by, **more), reject),
+    "settlement": (lambda request, by, **more: settle(request, True, by, **more),),
+}
+
+
+@pytest.mark.promise("G10")
+@pytest.mark.parametrize("by, stood_in", [(ANN, False), (BOB, True)], ids=["asked", "stand-in"])
+@pytest.mark.parametrize("kind", DECISIONS)
+def test_the_record_says_of_each_decision_whether_who_took_it_stood_in(
+    kind: str, by: Principal, stood_in: bool
+) -> None:
+    for decision in DECISIONS[kind]:
+        world, request = waiting(kind)
+        command: c.Command = decision(
+            request, by, eligible=frozenset({"ann"}), stand_ins={"bob": world.state.now + HOUR}
+        )
+        events = world.apply(command)
+        said = [x for x in events if isinstance(x, SAID) and x.request == request]
+        assert [(event.by, event.stood_in) for event in said] == [(by.id, stood_in)]

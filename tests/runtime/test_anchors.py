@@ -252,6 +252,37 @@ def test_a_pair_signs_and_its_public_key_alone_checks(scene: Scene) -> None:
     assert "forged_anchor" in scene.codes(public)
 
 
+NO_ANCHORS: dict[str, Callable[[bytes], bytes]] = {
+    "an empty file": lambda whole: b"",
+    "other words": lambda whole: b"hello\nworld\n",
+    "a newer form": lambda whole: whole.replace(b'"v":1', b'"v":2'),
+    "a copy with other ends of lines": lambda whole: whole.replace(b"\n", b"\r\n"),
+    "a whole last line with one byte changed": lambda whole: whole[:-3] + b"x}\n",
+    "a whole first line with one byte changed": lambda whole: whole.replace(b'"v":1', b'"v":2', 1),
+    "a line of other words behind": lambda whole: whole + b"hello\n",
+    "a line that is nested too deeply": lambda whole: whole + b"[" * 100_000 + b"\n",
+}
+
+
+@pytest.mark.promise("H4")
+@pytest.mark.parametrize("name", NO_ANCHORS)
+def test_what_is_no_anchor_and_was_not_torn_is_found(scene: Scene, name: str) -> None:
+    scene.go_on()
+    scene.go_on("s2", "run_2")
+    assert scene.codes() == set()
+    scene.file.write_bytes(NO_ANCHORS[name](scene.file.read_bytes()))
+    assert "broken_anchors" in scene.codes()
+
+
+@pytest.mark.promise("H4")
+def test_a_worker_goes_on_after_a_line_that_is_nested_too_deeply(scene: Scene) -> None:
+    scene.go_on()
+    with scene.file.open("ab") as file:
+        file.write(b"[" * 100_000 + b"\n")
+    scene.go_on("s2", "run_2")
+    assert scene.verified().anchors == 2
+
+
 @pytest.mark.promise("H4")
 def test_a_torn_line_is_passed_over_and_the_next_anchor_goes_on(scene: Scene) -> None:
     scene.go_on("s1", "run_1")

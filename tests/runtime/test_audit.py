@@ -17,8 +17,9 @@ from placet import Agent, Placet, ScriptedModel, tool
 from placet.agent.models.scripted import call, say
 from placet.core.codec import chain_hash
 from placet.core.errors import Mistake, ModelTrouble, NotFound, Refusal
-from placet.runtime import audit
-from placet.runtime.audit import Verified, verify
+from placet.runtime import rebuilding
+from placet.runtime.audit import Verified, strays, verify
+from placet.stores.sealing import PlacetKey
 from placet.stores.sqlite import SqliteStore
 from tests.stores.build import ALLOW, Clock, Session
 from tests.stores.walk import Walk
@@ -67,22 +68,25 @@ def hosted(place: Path) -> Path:
 
 @pytest.mark.promise("H4")
 @pytest.mark.parametrize(
-    "statement, code",
+    "statement, codes",
     [
         ("SELECT 1", ""),
         ("DELETE FROM step_names WHERE kind = 'place'", "missing_state"),
-        ("UPDATE step_names SET name = 'another' WHERE kind = 'reference'", "missing_state"),
+        (
+            "UPDATE step_names SET name = 'another' WHERE kind = 'reference'",
+            "extra_state missing_state",
+        ),
         ("UPDATE step_names SET step = 7 WHERE kind = 'reference'", "changed_state"),
     ],
 )
 def test_a_name_of_a_step_that_was_changed_is_found(
-    tmp_path: Path, statement: str, code: str
+    tmp_path: Path, statement: str, codes: str
 ) -> None:
     def tamper(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
     found = tampered(hosted(tmp_path), tamper)
-    assert [each.code for each in found.findings] == ([code] if code else [])
+    assert [each.code for each in found.findings] == codes.split()
 
 
 def tampered(path: Path, tamper: Tamper) -> Verified:
@@ -148,6 +152,15 @@ def begin_unapproved(connection: sqlite3.Connection) -> None:
     rechain(connection, head=True)
 
 
+def forge_digest(connection: sqlite3.Connection) -> None:
+    """Have an action stand for another one, in the log and in its row."""
+    (digest,) = connection.execute("SELECT json_extract(value, '$.digest') FROM calls").fetchone()
+    for table, column in (("events", "body"), ("calls", "value"), ("requests", "value")):
+        statement = f"UPDATE {table} SET {column} = replace({column}, ?, ?)"
+        connection.execute(statement, (digest, "0" * 64))
+    rechain(connection, head=True)
+
+
 STATE = "UPDATE {table} SET value = replace(value, '{old}', '{new}') WHERE value LIKE '%{old}%'"
 
 TAMPERINGS: dict[str, tuple[Tamper, str]] = {
@@ -168,23 +181,33 @@ TAMPERINGS: dict[str, tuple[Tamper, str]] = {
     "a tail that was hashed anew": (rehash_without_head, "other_head"),
     "a forged voter, chained anew": (forge_voter, "changed_state"),
     "a removed vote, chained anew": (remove_vote, "impossible_event"),
-    "an intent without its approval": (begin_unapproved, "impossible_event"),
+    "an intent without its approval": (begin_unapproved, "forbidden_event"),
     "a request that can be spent again": (
-        sql(STATE.format(table="requests", old='"is":"Spent"', new='"is":"Approved"')),
+        sql(
+            'UPDATE requests SET pending = 2, value = replace(value, \'"is":"Spent"\','
+            " '\"is\":\"Approved\"') WHERE value LIKE '%Spent%'"
+        ),
         "changed_state",
     ),
     "a rejection that was turned": (
         sql(
-            "UPDATE requests SET value = json_set(value, '$.state',"
+            "UPDATE requests SET pending = 2, value = json_set(value, '$.state',"
             ' json(\'{"is":"Approved","votes":["ana"]}\')) WHERE value LIKE \'%Rejected%\''
         ),
         "changed_state",
     ),
     "a later deadline": (
-        sql("UPDATE requests SET value = json_set(value, '$.deadline_at', 9999999999999999)"),
+        sql(
+            "UPDATE requests SET deadline_at = 9999999999999999,"
+            " value = json_set(value, '$.deadline_at', 9999999999999999)"
+        ),
         "changed_state",
     ),
-    "a request that is listed again": (sql("UPDATE requests SET pending = 1"), "changed_state"),
+    "a later deadline in the value alone": (
+        sql("UPDATE requests SET value = json_set(value, '$.deadline_at', 9999999999999999)"),
+        "unreadable_state",
+    ),
+    "a request that is listed again": (sql("UPDATE requests SET pending = 1"), "unreadable_state"),
     "a removed request": (sql("DELETE FROM requests"), "missing_state"),
     "a damaged request": (sql("UPDATE requests SET value = '[]'"), "unreadable_state"),
     "a changed call": (
@@ -213,13 +236,14 @@ TAMPERINGS: dict[str, tuple[Tamper, str]] = {
         sql("UPDATE payloads SET body = 'because' WHERE body = 'once is enough'"),
         "changed_text",
     ),
+    "a changed digest, chained anew": (forge_digest, "digest_mismatch"),
     "a changed action": (
         sql(
             "UPDATE payloads SET body = replace(body, '\"amount\": 1', '\"amount\": 9')"
             " WHERE lower(hex(ref)) = (SELECT json_extract(body, '$.action') FROM events"
             " WHERE kind = 'CallProposed')"
         ),
-        "digest_mismatch",
+        "changed_text",
     ),
     "a transcript that tells otherwise": (
         sql(
@@ -228,6 +252,55 @@ TAMPERINGS: dict[str, tuple[Tamper, str]] = {
         ),
         "changed_state",
     ),
+    "a no that was added": (
+        sql("INSERT INTO noes SELECT tenant, session, run, 'x', value FROM noes"),
+        "extra_state",
+    ),
+    "a no of a run from nowhere": (
+        sql("INSERT INTO noes SELECT tenant, session, 'run_x', call_key, value FROM noes"),
+        "extra_state",
+    ),
+    "an open call in a step from nowhere": (
+        sql(
+            "INSERT INTO calls SELECT tenant, session, run, 99, place, open,"
+            " json_set(value, '$.at[1]', 99) FROM calls LIMIT 1"
+        ),
+        "extra_state",
+    ),
+    "a transcript of a run from nowhere": (
+        sql(
+            "INSERT INTO transcript SELECT tenant, session, 'x', 1, 1, kind, ref FROM transcript"
+            " LIMIT 1"
+        ),
+        "extra_state",
+    ),
+    "a name of a step from nowhere": (
+        sql("INSERT INTO step_names VALUES ('main', 's', 'run_1', 'reference', 'x', 0)"),
+        "extra_state",
+    ),
+    "a text that no event names": (
+        sql("INSERT INTO payloads VALUES ('main', 's', x'aa', 'words')"),
+        "extra_state",
+    ),
+    "a notice that no event brings": (
+        sql("INSERT INTO outbox VALUES (999, 'main', 's', 'rq_x', 'opened')"),
+        "extra_state",
+    ),
+    "an event far beyond the log's end": (
+        sql(
+            "INSERT INTO events SELECT tenant, session, seq + 1000, at, kind, body, hash, '', 0"
+            " FROM events WHERE seq = 3"
+        ),
+        "extra_state",
+    ),
+    "a stamp that was set back": (
+        sql("UPDATE meta SET value = 1 WHERE name = 'stamp'"),
+        "clock_set_back",
+    ),
+    "a run that is taken to be over": (sql("UPDATE runs SET active = 1"), "unreadable_state"),
+    "a call that is taken to be open": (sql("UPDATE calls SET open = 1"), "unreadable_state"),
+    "a salt that is none": (sql("UPDATE sessions SET salt = 'zz'"), "unreadable_state"),
+    "surfaces that are none": (sql("UPDATE sessions SET surfaces = '{'"), "unreadable_state"),
     "a removed entry": (sql("DELETE FROM transcript WHERE kind = 'result'"), "missing_state"),
 }
 
@@ -273,6 +346,33 @@ def test_a_rest_of_an_older_version_which_does_not_say_why_is_sound(
     assert tampered(path, sql(older)).sound == sound
 
 
+@pytest.mark.promise("H4")
+@pytest.mark.parametrize("table", ["sessions", "events"])
+def test_a_session_of_which_the_own_row_is_gone_is_found(tmp_path: Path, table: str) -> None:
+    path = lived(tmp_path)
+    with closing(SqliteStore(path)) as store:
+        assert strays(store, "main") == []
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM sessions")
+        if table == "events":  # Whatever is left of it, it is found.
+            connection.execute("DELETE FROM events")
+    with closing(SqliteStore(path)) as store:
+        (found,) = strays(store, "main")
+    assert (found.session, found.sound) == ("s", False)
+    assert [each.code for each in found.findings] == ["lost_session"]
+
+
+@pytest.mark.promise("H4")
+def test_without_the_key_a_text_that_was_taken_out_is_found_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "placet.db"
+    key = PlacetKey(b"k" * 32)
+    with closing(SqliteStore(path, key=key)) as store:
+        Session(store, id="s").start()
+    assert verified(path).findings == ()
+    found = tampered(path, sql("DELETE FROM payloads"))
+    assert [each.code for each in found.findings] == ["missing_text"]
+
+
 def test_a_finding_names_the_event(tmp_path: Path) -> None:
     found = tampered(lived(tmp_path), sql("UPDATE events SET body = body || ' ' WHERE seq = 5"))
 
@@ -301,7 +401,7 @@ def test_every_life_of_a_session_is_sound(
     length: int,
     aside: int,
 ) -> None:
-    monkeypatch.setattr(audit, "PUT_ASIDE_EVERY", aside)
+    monkeypatch.setattr(rebuilding, "PUT_ASIDE_EVERY", aside)
     clock = Clock()
     store = SqliteStore(tmp_path_factory.mktemp("life") / "placet.db", clock=clock)
     walk = Walk(Random(seed), clock, {}, {}, {})

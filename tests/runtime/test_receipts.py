@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from placet.core import commands as c
+from placet.core.codec import chain_hash
 from placet.core.errors import PlacetError
+from placet.core.values import Principal
 from placet.runtime.keys import SigningKey, new_pair, public_key_in, signing_key_in
-from placet.runtime.receipts import check_receipt, receipt
+from placet.runtime.receipts import check_receipt, read_receipt, receipt
 from placet.stores.sealing import PlacetKey
 from placet.stores.sqlite import SqliteStore
 from tests.stores.build import ANN, BOB, PEOPLE, Clock, Session, asking, opened
@@ -136,6 +138,11 @@ def test_an_edit_has_a_receipt_and_so_has_the_vote_that_it_is(notary: Notary) ->
         ("UPDATE sessions SET mac = NULL", "unkeyed_head"),
         ("UPDATE events SET at = at - 1 WHERE kind = 'RequestRejected'", "store_damaged"),
         ("UPDATE events SET body = replace(body, 'ann', 'eve')", "store_damaged"),
+        ("UPDATE requests SET value = json_set(value, '$.tool', 'read_news')", "store_damaged"),
+        ("UPDATE requests SET value = json_set(value, '$.rule', 'none')", "store_damaged"),
+        ("UPDATE requests SET value = json_set(value, '$.requester', 'ceo')", "store_damaged"),
+        ("UPDATE calls SET value = json_set(value, '$.tool', 'read_news')", "store_damaged"),
+        ("DELETE FROM payloads", "store_damaged"),
     ],
 )
 def test_nothing_is_signed_of_a_record_that_was_changed(
@@ -146,6 +153,61 @@ def test_nothing_is_signed_of_a_record_that_was_changed(
     notary.of(request)
     notary.sql(statement)
     assert notary.refused(request) == code
+
+
+@pytest.mark.promise("H4")
+@pytest.mark.parametrize("chained", [False, True], ids=["itself", "and those after it"])
+def test_a_decision_whose_own_hash_was_made_anew_is_not_signed(
+    notary: Notary, chained: bool
+) -> None:
+    request = notary.session.ask()
+    notary.session.approve(request)
+    notary.of(request)
+    with closing(sqlite3.connect(notary.path)) as connection, connection:
+        rows = connection.execute("SELECT seq, at, kind, body, hash FROM events ORDER BY seq")
+        previous = ""
+        for seq, at, kind, body, hash_ in rows.fetchall():
+            forged = body.replace('"ann"', '"bob"') if kind == "VoteCast" else body
+            made = chain_hash(previous, seq=seq, at_micros=at, kind=kind, body=forged)
+            if chained or kind == "VoteCast":
+                connection.execute(
+                    "UPDATE events SET body = ?, hash = ? WHERE seq = ?",
+                    (forged, bytes.fromhex(made), seq),
+                )
+            previous = made if chained else hash_.hex()
+    assert notary.refused(request) == "store_damaged"
+
+
+@pytest.mark.promise("H4")
+def test_without_the_key_nothing_is_signed_of_a_store_that_is_under_one(notary: Notary) -> None:
+    request = notary.session.ask()
+    notary.session.reject(request)
+    with closing(SqliteStore(notary.path)) as store, pytest.raises(PlacetError) as caught:
+        receipt(store, "main", request, signing=notary.signing)
+    assert caught.value.code == "key_missing"
+
+
+@pytest.mark.promise("H4", "G10")
+def test_a_receipt_says_who_stood_in(notary: Notary) -> None:
+    request = notary.session.ask()
+    eve = Principal(id="eve")
+    notary.session.do(c.Approve(request=request, by=eve, eligible=PEOPLE, stand_ins={"eve": None}))
+    body = notary.of(request)["receipt"]
+    assert (body["by"], body["stood_in"]) == ("eve", True)
+    assert [vote["stood_in"] for vote in body["votes"]] == [True]
+
+
+@pytest.mark.promise("H4")
+def test_a_receipt_that_can_be_read_in_two_ways_is_none(notary: Notary) -> None:
+    request = notary.session.ask()
+    notary.session.reject(request)
+    text = json.dumps(notary.of(request))
+    assert check_receipt(read_receipt(text.encode()), notary.public) == ()
+    twice = text.replace('{"receipt":', '{"receipt":{"by":"ceo","v":1},"receipt":', 1)
+    within = text.replace('"by":', '"by":"ceo","by":', 1)
+    for other in (twice, within, "[" * 100_000):
+        with pytest.raises(ValueError, match=r"twice|deeply"):
+            read_receipt(other.encode())
 
 
 def put(*path: str | int, value: object) -> Callable[[Any], object]:
@@ -175,6 +237,7 @@ def put(*path: str | int, value: object) -> Callable[[Any], object]:
         put("signature", value="no hexadecimal"),
         put("key", value="0" * 16),
         put("algorithm", value="none"),
+        put("approved_by", value="ceo"),
         put("receipt", value=[]),
         lambda document: [document],
         lambda document: None,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from placet.core import events as e
 from tests.simulation.record import Grant, Hearing, Request
 
+Decided = e.VoteCast | e.RequestRejected | e.RequestEdited | e.RequestSettled | e.QuestionAnswered
+
 
 def opened(heard: Hearing, event: e.RequestOpened) -> None:
     record, call = heard.record, heard.call(event.at)
@@ -55,15 +57,19 @@ def _spoken(heard: Hearing, by: str) -> None:
     heard.hold("G10", heard.speaker == (by, "person"), f"{by} has not said so: {heard.speaker}")
 
 
-def _may_decide(heard: Hearing, request: Request, by: str, *, kinds: tuple[str, ...]) -> None:
+def _may_decide(
+    heard: Hearing, request: Request, event: Decided, *, kinds: tuple[str, ...]
+) -> None:
     """Hold what every decision needs: an open request, a person with authority, and time."""
-    hold = heard.hold
+    hold, by = heard.hold, event.by
     hold("G7", not request.closed, f"a closed request ({request.closed}) is decided")
     hold("G7", request.kind in kinds, f"a {request.kind} is decided as another kind")
     allowed = by in heard.may_decide(request.rule, request) or (
         request.kind == "question" and by == request.requester
     )
     hold("G10", allowed, f"{by} was not asked, or has no authority any more")
+    stood_in = by not in request.people(heard.now)
+    hold("G10", event.stood_in == stood_in, f"the record is wrong of whether {by} was asked")
     if request.kind != "settlement":
         hold("G9", heard.now < request.deadline, "a decision is taken past the deadline")
     _spoken(heard, by)
@@ -71,7 +77,7 @@ def _may_decide(heard: Hearing, request: Request, by: str, *, kinds: tuple[str, 
 
 def voted(heard: Hearing, event: e.VoteCast) -> None:
     request = heard.request(event.request)
-    _may_decide(heard, request, event.by, kinds=("approval",))
+    _may_decide(heard, request, event, kinds=("approval",))
     heard.hold("G7", event.by not in request.votes, "one person votes twice")
     heard.hold("G3", event.digest == request.digest, "a vote is for another action")
     heard.hold("G7", not request.approved, "a vote comes after the quorum")
@@ -147,14 +153,14 @@ def dropped(heard: Hearing, event: e.VotesDropped) -> None:
 
 def rejected(heard: Hearing, event: e.RequestRejected) -> None:
     request = heard.request(event.request)
-    _may_decide(heard, request, event.by, kinds=("approval", "question"))
+    _may_decide(heard, request, event, kinds=("approval", "question"))
     heard.hold("G7", not request.approved, "what is approved is rejected")
     request.closed = "rejected"
 
 
 def edited(heard: Hearing, event: e.RequestEdited) -> None:
     request = heard.request(event.request)
-    _may_decide(heard, request, event.by, kinds=("approval",))
+    _may_decide(heard, request, event, kinds=("approval",))
     if event.successor is not None:
         successor = heard.request(event.successor)
         heard.hold("G5", successor.digest != request.digest, "an edit is the same action")
@@ -164,13 +170,13 @@ def edited(heard: Hearing, event: e.RequestEdited) -> None:
 
 def answered(heard: Hearing, event: e.QuestionAnswered) -> None:
     request = heard.request(event.request)
-    _may_decide(heard, request, event.by, kinds=("question",))
+    _may_decide(heard, request, event, kinds=("question",))
     request.closed = "answered"
 
 
 def settled(heard: Hearing, event: e.RequestSettled) -> None:
     request = heard.request(event.request)
-    _may_decide(heard, request, event.by, kinds=("settlement",))
+    _may_decide(heard, request, event, kinds=("settlement",))
     request.closed = f"settled {event.finding}"
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from placet.core.codec import chain_hash, encode, event_kind, instant_of, micros_of
 from placet.core.commands import Command, Names
@@ -26,6 +26,7 @@ from placet.core.values import SALT_BYTES, Occurrence
 from placet.stores.store import (
     Answer,
     Head,
+    Kept,
     NoticeRow,
     Recorded,
     RequestRow,
@@ -323,6 +324,33 @@ class SimulatedStore:
         return (
             None if self._book(tenant, session) is None else Standing(texts="plain", head="plain")
         )
+
+    def kept(self, tenant: str, session: str) -> Kept:
+        book = self._book(tenant, session)
+        assert book is not None, "only what is there is looked at"
+        return Kept(
+            events=len(book.log),
+            stamp=instant_of(self._disk.stamp),
+            calls=frozenset(call.at for step in book.calls.values() for call in step.values()),
+            noes=frozenset(book.noes),
+            entries={
+                (run, *place): (entry.kind, entry.payload.ref)
+                for run, places in book.entries.items()
+                for place, entry in places.items()
+            },
+            names={
+                (run, cast(NameKind, kind), name): s for (run, kind, name), s in book.names.items()
+            },
+            texts=frozenset(book.payloads),
+            notices=frozenset(
+                (found.notice.request, found.notice.kind)
+                for found in self._disk.outbox.values()
+                if (found.tenant, found.session) == (tenant, session)
+            ),
+        )
+
+    def strays(self, tenant: str) -> Sequence[str]:
+        return ()
 
     # --- the store itself ---------------------------------------------------------------------
 

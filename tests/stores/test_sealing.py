@@ -364,13 +364,13 @@ def test_a_key_port_needs_two_methods_and_is_asked_once_a_session(place: SealedP
     store = place.open(key=service)
     session = lived(store)
     session.start("run_2")
-    assert service.asked == 2  # For the heads, and for the session.
+    assert service.asked == 4  # For the heads and for the session; each was given back, too.
     assert store.standing("main", "s1") == Standing(texts="sealed", head="keyed")
     place.close()
     again = place.open(key=service)
     assert again.transcript("main", "s1", "run_1")[0].body == SECRET
     assert again.standing("main", "s1") == Standing(texts="sealed", head="keyed")
-    assert service.asked == 4
+    assert service.asked == 6  # And for each once more, in another process.
     place.close()
     assert code(lambda: place.open(key=KEY)) == "wrong_key"
     assert code(lambda: place.open(key=Service())) == "key_unreachable"

@@ -15,15 +15,15 @@ import click
 from placet.cli.office import existing_store
 from placet.cli.output import Exit, Given, counted, shared, tell
 from placet.core.display import visible
-from placet.core.errors import InvalidInput, NotFound
+from placet.core.errors import InvalidInput, NotFound, Refusal
 from placet.keyring import OLD_KEY, OLD_KEY_FILE, old_key_of, shared_key_of, signing_key_of
 from placet.runtime.anchors import Anchored, verify_anchors
-from placet.runtime.audit import Verified, verify
+from placet.runtime.audit import Verified, strays, unwalked, verify
 from placet.runtime.authority import refuse_under_mark
 from placet.runtime.export_agentack import trace
 from placet.runtime.files import instant
 from placet.runtime.keys import Checker, SharedKey, public_key_in, signing_key_in
-from placet.runtime.receipts import check_receipt, receipt
+from placet.runtime.receipts import check_receipt, read_receipt, receipt
 from placet.settings import Settings
 from placet.stores.store import KeyedStore, Store
 
@@ -89,7 +89,8 @@ def verify_command(
         names = _sessions(store, settings.tenant, None if anchors is not None else session)
         for name in [each for each in names if session in (None, each)]:
             tell(f"verifying session {visible(name)}")
-            found.append(verify(store, settings.tenant, name))
+            found.append(_walked(store, settings.tenant, name))
+        found += [] if session else strays(store, settings.tenant)
         held = None
         if anchors is not None:
             checkers = _checkers(settings, public_key)
@@ -108,6 +109,16 @@ def verify_command(
     total += "sound" if sound else "NOT SOUND"
     given.show(document, "\n".join([*lines, total, str(document["cannot_find"])]))
     return Exit.DONE if sound else Exit.WRONG
+
+
+def _walked(store: Store, tenant: str, session: str) -> Verified:
+    """Verify a session; whatever is wrong with one, the others are looked at yet."""
+    try:
+        return verify(store, tenant, session)
+    except (NotFound, Refusal):
+        raise
+    except Exception as error:  # noqa: BLE001  # Fails closed: what cannot be walked is not sound.
+        return unwalked(session, error)
 
 
 def _checkers(settings: Settings, public_key: Path | None) -> list[Checker]:
@@ -290,6 +301,6 @@ def _read_receipt(file: Path) -> Any:
             data = opened.read(_LARGEST_RECEIPT_BYTES + 1)
         if len(data) > _LARGEST_RECEIPT_BYTES:
             raise ValueError("it is too large")
-        return json.loads(data)
+        return read_receipt(data)
     except (OSError, ValueError) as error:
         raise InvalidInput("invalid_receipt", f"{file} is no receipt: {error}") from error

@@ -79,8 +79,14 @@ def micros_of(at: datetime) -> int:
 
 
 def instant_of(micros: int) -> datetime:
-    """Give the instant that lies `micros` microseconds after 1970, in UTC."""
-    return _EPOCH + timedelta(microseconds=micros)
+    """Give the instant that lies `micros` microseconds after 1970, in UTC.
+
+    Raises UnreadableValue where no calendar has it.
+    """
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError as error:
+        raise UnreadableValue(f"an instant {micros}") from error
 
 
 def chain_hash(previous: str, *, seq: int, at_micros: int, kind: str, body: str) -> str:
@@ -129,7 +135,14 @@ _dump = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=
 def _read(cls: type, text: str) -> Any:
     try:
         return _record(cls).decode(json.loads(text))
-    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+    except (
+        TypeError,
+        ValueError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise UnreadableValue(f"a stored {cls.__name__}: {error}") from error
 
 

@@ -1,7 +1,7 @@
 """decide(state, command) -> the events that the command brings about, or a typed refusal.
 
 The rules stand in one module for each thing that is decided about: `deciding_runs`,
-`deciding_steps`, `deciding_requests`, `deciding_deliveries`, `deciding_effects`,
+`deciding_steps`, `deciding_requests`, `deciding_grants`, `deciding_deliveries`, `deciding_effects`,
 `deciding_outcomes` and `deciding_sagas`.
 A refusal is raised and changes nothing; an empty answer says that what was asked is so already.
 """
@@ -13,6 +13,7 @@ from typing import assert_never
 from placet.core import commands as c
 from placet.core import deciding_deliveries as deliveries
 from placet.core import deciding_effects as effects
+from placet.core import deciding_grants as grants
 from placet.core import deciding_outcomes as outcomes
 from placet.core import deciding_requests as requests
 from placet.core import deciding_runs as runs
@@ -93,7 +94,7 @@ def _dispatch(so_far: Unfolding, command: c.Command) -> None:
         case c.Withdraw():
             requests.withdraw(so_far, command)
         case c.Revoke():
-            requests.revoke(so_far, command)
+            grants.revoke(so_far, command)
         case c.Edit():
             requests.edit(so_far, command)
         case c.Settle():

@@ -6,18 +6,16 @@ the same twice is the same answer (G7).
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from placet.core import commands as c
 from placet.core import events as e
 from placet.core import wording
-from placet.core.canonical import digest_of, short_id
 from placet.core.deciders import check_authority, check_person
+from placet.core.deciding_grants import grant_with, same_grant
 from placet.core.deciding_runs import active
 from placet.core.deciding_steps import ask, freeze, nobody
-from placet.core.errors import Closed, Conflict, InvalidInput, NotFound, NotPermitted, Refusal
-from placet.core.grants import MOST_GRANTS, checked, same_key, terms_digest
+from placet.core.errors import Closed, Conflict, InvalidInput, Refusal
 from placet.core.state import (
     Answered,
     Approved,
@@ -39,7 +37,6 @@ from placet.core.values import (
     Needs,
     Payload,
     RequestKind,
-    draft_from,
 )
 from placet.core.work import due_escalations, due_requests
 
@@ -50,7 +47,7 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
     by = command.by.id
     match request.state:
         case Approved(votes=votes) | Spent(votes=votes) if by in votes:
-            _same_grant(command, request)
+            same_grant(command, request)
             return
         case Approved() | Spent():
             raise _decided(request)
@@ -58,111 +55,25 @@ def approve(so_far: Unfolding, command: c.Approve) -> None:
             _in_time(so_far, request)
             _check_authority(so_far, command, request)
             if by in votes:
-                _same_grant(command, request)
+                same_grant(command, request)
                 return
             _readable(request)
             met = len(votes) + 1 >= request.needs.quorum
-            given = None if command.grant is None else _grant(so_far, command, request)
+            given = None if command.grant is None else grant_with(so_far, command, request)
             so_far.add(
                 e.VoteCast(
-                    request=request.id, by=by, digest=request.digest, met=met, via=command.via
+                    request=request.id,
+                    by=by,
+                    digest=request.digest,
+                    met=met,
+                    via=command.via,
+                    stood_in=_stands_in(so_far, command, request),
                 )
             )
             if given is not None:
                 so_far.add(given)
         case _:
             raise _decided(request)
-
-
-def _same_grant(command: c.Approve, request: Request) -> None:
-    """Refuse a grant that is asked for with a yes that was said before without it."""
-    if command.grant is not None and terms_digest(command.grant) != request.granted:
-        raise Conflict(
-            "already_approved",
-            f"{command.by.id} has approved it without this grant, and that stands.",
-            hint=f"Take it back, and approve with the grant: `placet withdraw {request.id}`.",
-            request_id=request.id,
-        )
-
-
-def _grant(so_far: Unfolding, command: c.Approve, request: Request) -> e.GrantGiven:
-    """Make the grant that a person gives with an approval (G12)."""
-    terms, call = command.grant, so_far.call(request.at)
-    assert terms is not None, "only what is asked for is given"
-    if request.needs.quorum > 1:
-        raise NotPermitted(
-            "grant_needs_one",
-            "What several people must approve, one person cannot permit for calls to come.",
-            request_id=request.id,
-        )
-    if command.by.id not in request.needs.people(request.requester):
-        raise NotPermitted(
-            "grant_needs_asked",
-            f"{command.by.id} decides in place of others, and cannot permit calls to come.",
-            hint="Approve this call alone; a grant is given by who is asked from the first.",
-            request_id=request.id,
-        )
-    if call.kind != "effect":
-        raise InvalidInput("invalid_grant", "Only an effect can be permitted for calls to come.")
-    if terms.scope == "session" and so_far.run(call.at.run).parent and not terms.children:
-        raise InvalidInput(
-            "invalid_grant",
-            "The call is an agent's under another: a grant for the session would not cover it.",
-            hint="Give it for this run, or for child runs, too.",
-        )
-    live = [each for each in so_far.state.grants.values() if so_far.state.now < each.until]
-    if len(live) >= MOST_GRANTS:
-        raise Refusal(
-            "too_many_grants",
-            f"{len(live)} grants stand in this session.",
-            hint="`placet grants` lists them, and `placet revoke` takes one back.",
-        )
-    if so_far.text(command.action).ref != request.action_ref:
-        raise Conflict(
-            "digest_mismatch",
-            "The action is not the one that is stored.",
-            hint="Run `placet audit verify`.",
-            request_id=request.id,
-        )
-    arguments = draft_from(json.loads(command.action)).arguments
-    assert not isinstance(arguments, str), "what cannot be read is not approved"
-    checked(terms, arguments)
-    return e.GrantGiven(
-        grant=short_id("gr", digest_of({"request": request.digest, "seq": so_far.state.seq})),
-        by=command.by.id,
-        request=request.id,
-        tool=call.tool,
-        tool_fingerprint=call.tool_fingerprint,
-        scope=call.scope,
-        surface=call.surface,
-        policy_version=command.policy_version or request.policy_version,
-        rule=request.rule,
-        terms=terms_digest(terms),
-        same_key=same_key(so_far.state.salt, call.tool, arguments, terms.same),
-        until=so_far.state.now + terms.lasts,
-        uses=terms.uses,
-        run=request.at.run if terms.scope == "run" else None,
-        same=terms.same,
-        any=terms.any,
-        children=terms.children,
-        via=command.via,
-    )
-
-
-def revoke(so_far: Unfolding, command: c.Revoke) -> None:
-    """Take a standing grant back; any approver may, and who gave it."""
-    check_person(command.by)
-    grant = so_far.state.grants.get(command.grant)
-    if grant is None:
-        raise NotFound(
-            "grant_not_found",
-            "There is no such grant in this session, or it has ended.",
-            hint="`placet grants` lists those that stand.",
-            grant=command.grant,
-        )
-    if command.by.id not in command.eligible | {grant.by}:
-        raise NotPermitted("not_an_approver", f"{command.by.id} may not revoke it.")
-    so_far.add(e.GrantRevoked(grant=grant.id, by=command.by.id, via=command.via))
 
 
 def reject(so_far: Unfolding, command: c.Reject) -> None:
@@ -186,7 +97,13 @@ def reject(so_far: Unfolding, command: c.Reject) -> None:
         case _:
             raise _decided(request, by=command.by.id)
     so_far.add(
-        e.RequestRejected(request=request.id, by=command.by.id, reason=reason, via=command.via)
+        e.RequestRejected(
+            request=request.id,
+            by=command.by.id,
+            reason=reason,
+            via=command.via,
+            stood_in=_stands_in(so_far, command, request),
+        )
     )
     told = so_far.text(wording.rejected(command.by.id, said))
     so_far.end_call(request.at, "rejected", told, by=command.by.id)
@@ -248,7 +165,7 @@ def edit(so_far: Unfolding, command: c.Edit) -> None:
     # A tool whose policy would let the edited call run is still answered for by its editor.
     needs = ruling.needs if isinstance(ruling, Ask) else Needs(approvers=(by,))
     if isinstance(ruling, Deny) or no is not None or not needs.possible(run.requester):
-        so_far.add(e.RequestEdited(request=request.id, by=by, successor=None, via=command.via))
+        so_far.add(_edited(so_far, command, request, successor=None))
         # The "no" is remembered of what the edit proposed, not of what the model did.
         edited = replace(call, call_key=proposal.call_key)
         if isinstance(ruling, Deny):
@@ -276,12 +193,24 @@ def _reopen_edited(so_far: Unfolding, command: c.Edit, request: Request, needs: 
         replaces=request.id,
         changes=command.changes,
     )
-    so_far.add(e.RequestEdited(request=request.id, by=by, successor=successor, via=command.via))
+    so_far.add(_edited(so_far, command, request, successor=successor))
     asked = so_far.request(successor)
     if by in asked.people(so_far.state.now):
         digest = asked.digest
         met = needs.quorum == 1
         so_far.add(e.VoteCast(request=successor, by=by, digest=digest, met=met, via="edit"))
+
+
+def _edited(
+    so_far: Unfolding, command: c.Edit, request: Request, *, successor: str | None
+) -> e.RequestEdited:
+    return e.RequestEdited(
+        request=request.id,
+        by=command.by.id,
+        successor=successor,
+        via=command.via,
+        stood_in=_stands_in(so_far, command, request),
+    )
 
 
 def settle(so_far: Unfolding, command: c.Settle) -> None:
@@ -309,6 +238,7 @@ def settle(so_far: Unfolding, command: c.Settle) -> None:
             finding=finding,
             detail=so_far.text(command.detail) if command.detail else None,
             via=command.via,
+            stood_in=_stands_in(so_far, command, request),
         )
     )
     if request.lapsed or not isinstance(so_far.call(request.at).state, Unsettled):
@@ -338,7 +268,15 @@ def answer(so_far: Unfolding, command: c.Answer) -> None:
             _readable(request)
         case _:
             raise _decided(request)
-    so_far.add(e.QuestionAnswered(request=request.id, by=by, answer=text, via=command.via))
+    so_far.add(
+        e.QuestionAnswered(
+            request=request.id,
+            by=by,
+            answer=text,
+            via=command.via,
+            stood_in=_stands_in(so_far, command, request),
+        )
+    )
     told = so_far.text(wording.answered(by, command.answer))
     so_far.end_call(request.at, "succeeded", told, by=by)
     so_far.finish_if_idle(request.at.run)
@@ -409,11 +347,15 @@ def _bound(
     return request
 
 
-def _check_authority(
-    so_far: Unfolding,
-    command: c.Approve | c.Reject | c.Edit | c.Settle | c.Answer,
-    request: Request,
-) -> None:
+_Decision = c.Approve | c.Reject | c.Edit | c.Settle | c.Answer
+
+
+def _stands_in(so_far: Unfolding, command: _Decision, request: Request) -> bool:
+    """Say whether who decides was not asked: the record has it, so that it can be held to it."""
+    return command.by.id not in request.people(so_far.state.now)
+
+
+def _check_authority(so_far: Unfolding, command: _Decision, request: Request) -> None:
     """Check authority: policy's at the request, and policy's of now (G10)."""
     now = so_far.state.now
     check_authority(request, command.by, command.eligible, command.stand_ins, now=now)

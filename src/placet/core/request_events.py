@@ -1,4 +1,8 @@
-"""The events of requests: what people were asked, what they said, and what they permitted."""
+"""The events of requests: what people were asked, what they said, and what they permitted.
+
+Where a person decided who had not been asked, the event says so (`stood_in`): a deputy, or one who
+took the place of somebody who is named no more. Older logs have nobody who was not asked.
+"""
 
 from __future__ import annotations
 
@@ -73,6 +77,7 @@ class VoteCast:
     digest: str
     met: bool
     via: str = ""
+    stood_in: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +147,7 @@ class RequestRejected:
     by: str
     reason: Payload
     via: str = ""
+    stood_in: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +158,7 @@ class RequestEdited:
     by: str
     successor: str | None
     via: str = ""
+    stood_in: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +205,7 @@ class RequestSettled:
     finding: str
     detail: Payload | None = None
     via: str = ""
+    stood_in: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +216,7 @@ class QuestionAnswered:
     by: str
     answer: Payload
     via: str = ""
+    stood_in: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ What was cut after the last line cannot be seen.
 
 Several workers may add to one file: they take turns under a lock of the system, and each reads what
 was added since it looked last. A line that an unclean end left torn is passed over, and the next
-one goes on from the last whole line. A worker that finds the store behind its anchors adds nothing.
+one goes on from the last whole line; whatever else is no anchor is a finding. A worker that finds
+the store behind its anchors adds nothing.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ EVERY = timedelta(minutes=1)
 VERSION = 1
 
 _FILE_MODE = 0o600
+_BEGIN = b'{"algorithm":"'
 _FIELDS = frozenset("v at sessions root changed previous algorithm key signature".split())
 
 Place = tuple[str, str]
@@ -249,9 +251,14 @@ def _anchor_in(line: bytes) -> Anchor | None:
             key=str(document["key"]),
             signature=str(document["signature"]),
         )
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return anchor if _written(anchor, with_signature=True) == line else None
+
+
+def _is_torn(line: bytes) -> bool:
+    """Say whether a line that is no anchor can be what an unclean end left: the begin of one."""
+    return not line.rstrip().endswith(b"}") and (line.startswith(_BEGIN) or _BEGIN.startswith(line))
 
 
 # --- verifying --------------------------------------------------------------------------------
@@ -300,8 +307,12 @@ def verify_anchors(
     count, last_at, vouched, signed_by_other = 0, "", 0, False
     by_key = {(checker.algorithm, checker.key_id): checker for checker in checkers}
     for number, line, anchor in _lines(data):
-        if anchor is None:
+        if anchor is None and _is_torn(line):
             unchecked[f"line {number} of the anchors is torn, and is passed over"] = None
+            continue
+        if anchor is None:
+            what = "it is no anchor, or one that a newer version of placet wrote"
+            found.append(Difference(code="broken_anchors", what=what, line=number))
             continue
         count, last_at = count + 1, anchor.at
         if wrong := course.take(anchor, line):
@@ -317,6 +328,9 @@ def verify_anchors(
         else:
             what = "its signature is not of the key that it names"
             found.append(Difference(code="forged_anchor", what=what, line=number))
+    if not count:
+        what = "there is no anchor in the file, and nothing is held to anything"
+        found.append(Difference(code="broken_anchors", what=what))
     if vouched < count and checkers:
         what = f"no key that is given vouches for the last {count - vouched} anchors"
         found.append(Difference(code="unsigned_anchors", what=what))

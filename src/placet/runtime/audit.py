@@ -2,9 +2,11 @@
 
 Theory of operation. The event log is walked once. Each event's hash is computed anew over the one
 before, its seq, instant, kind and body; each text that it names is fetched and held against its
-keyed reference; each action against its digest. The state is then what `evolve` makes of the
-events, and whatever the store holds of runs, calls, requests, noes, surfaces and transcript must be
-the same: a row that was changed by hand differs.
+keyed reference; each action against its digest. Each event must have been permitted in the state
+before it (`permitted`): what was decided or begun on a row that was changed, and put back since, is
+found by the event that it led to. The state is then what `evolve` makes of the events, and whatever
+the store holds of runs, calls, requests, noes, grants, surfaces, texts, names and transcript must
+be the same, no less and no more: a row that was changed by hand differs.
 
 Where the store is under a key, each head has an HMAC, so that who rewrites a whole log, its state
 with it, is found, too. What this cannot find, alone: who cuts a tail off both, by putting an older
@@ -18,8 +20,7 @@ heads for which no key is given.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,19 +30,15 @@ from placet.core.changing import changed
 from placet.core.codec import NewerValue, UnreadableValue, chain_hash, decode_event, micros_of
 from placet.core.commands import Names
 from placet.core.errors import NotFound, Refusal, StoreTrouble
-from placet.core.evolve import evolve
-from placet.core.records import NameKind, entries, step_names
-from placet.core.state import Call, No, Open, Request, Resting, Run, Session
-from placet.core.values import Occurrence, Payload, action_digest, payload_of
+from placet.core.records import NameKind, entries, notices, step_names
+from placet.core.state import Request, Resting, Run, Session
+from placet.core.values import Payload, action_digest
 from placet.runtime.files import ALL
-from placet.stores.loading import base_of
-from placet.stores.store import Recorded, Store
+from placet.runtime.rebuilding import Rebuilt
+from placet.stores.store import Kept, Recorded, Store
 
 #: How often a session that is being written meanwhile is looked at again.
 TRIES = 5
-
-#: After how many events what has closed is put aside.
-PUT_ASIDE_EVERY = 200
 
 #: How many steps are loaded at once.
 STEPS_AT_ONCE = 200
@@ -98,6 +95,22 @@ def verify(store: Store, tenant: str, session: str) -> Verified:
     )
 
 
+def strays(store: Store, tenant: str) -> list[Verified]:
+    """Find sessions of which there are rows, and not their own: nothing else of them is read."""
+    told = "rows of it are there, and its own row is not"
+    lost = Finding(code="lost_session", what=told)
+    return [
+        Verified(session=session, events=0, head="", findings=(lost,))
+        for session in store.strays(tenant)
+    ]
+
+
+def unwalked(session: str, error: Exception) -> Verified:
+    """Say of a session that its record cannot be walked, so that others are looked at yet."""
+    finding = Finding(code="unreadable_record", what=f"it cannot be walked: {error}")
+    return Verified(session=session, events=0, head="", findings=(finding,))
+
+
 def _head_of(store: Store, tenant: str, session: str) -> tuple[int, str]:
     head = store.head(tenant, session)
     if head is None:
@@ -112,8 +125,10 @@ class _Walk:
         self._store = store
         self._key = (tenant, session)
         self._findings: list[Finding] = []
-        self._salt = ""
         self._texts: set[str] = set()
+        self._refs: set[str] = set()
+        self._notices: set[tuple[str, str]] = set()
+        self._is_erased = False
         self._unchecked: dict[str, None] = {}
         self._reads_texts = True
         self._places: dict[tuple[str, int, int], tuple[str, str]] = {}
@@ -121,31 +136,37 @@ class _Walk:
 
     def verified(self) -> Verified:
         tenant, session = self._key
-        stored = self._stored(Names())
-        self._salt = "" if stored is None else stored.salt
         start = datetime.fromtimestamp(0, UTC)
-        rebuilt: _Rebuilt | None = _Rebuilt(
-            Session(tenant=tenant, id=session, salt=self._salt, now=start)
-        )
-        seq, head = 0, ""
+        rebuilt: Rebuilt | None = Rebuilt(Session(tenant=tenant, id=session, salt="", now=start))
+        seq, head, at = 0, "", start
+        kept = self._store.kept(tenant, session)
         for row in self._store.events(tenant, session):
             if row.seq != seq + 1:
                 self._find("seq_gap", f"seq {row.seq} follows {seq}: events are missing", row.seq)
                 rebuilt = None
             self._check_chain(row, head)
-            seq, head = row.seq, row.hash
+            seq, head, at = row.seq, row.hash, row.at
             event = self._event(row)
             if event is None:
                 rebuilt = None
                 continue
             self._check_event(event, row.seq)
-            if rebuilt is not None and (wrong := rebuilt.take(event, row.at)):
+            if rebuilt is None:
+                continue
+            wrong, forbidden = rebuilt.take(event, row.at)
+            if forbidden:
+                self._find("forbidden_event", f"{row.kind}: {forbidden}", row.seq)
+            if wrong:
                 self._find("impossible_event", f"{row.kind} cannot follow: {wrong}", row.seq)
                 rebuilt = None
         self._check_head(seq, head)
+        if kept.events != seq and not self._findings:
+            self._find("extra_state", f"{kept.events} events are there, and the log has {seq}")
+        if kept.stamp < at:
+            self._find("clock_set_back", f"the store's last stamp lies before event {seq}", seq)
         texts = self._check_standing(rebuilt)
         if rebuilt is not None:
-            self._compare(rebuilt)
+            self._compare(rebuilt, kept)
         return Verified(
             session=session,
             events=seq,
@@ -179,11 +200,12 @@ class _Walk:
         for field in fields(event):
             value = getattr(event, field.name)
             if isinstance(value, Payload):
+                self._refs.add(value.ref)
                 self._text(value.ref, seq)
         if isinstance(event, e.CallProposed) and (body := self._text(event.action.ref, seq)):
             try:
                 digest = action_digest(json.loads(body), generation=event.generation)
-            except (ValueError, TypeError, Unreadable):
+            except (ValueError, TypeError, RecursionError, Unreadable):
                 digest = ""
             if digest != event.digest:
                 what = f"the action of {event.at} is not what its digest stands for"
@@ -192,32 +214,35 @@ class _Walk:
             place = (entry.run, entry.step, entry.index)
             kind, _ = self._places.get(place, (entry.kind, ""))
             self._places[place] = (kind, entry.payload.ref)
+        self._notices |= {(each.request, each.kind) for each in notices([event])}
         for each in step_names([event]):
             self._names.setdefault((each.run, each.kind, each.name), each.step)
 
     def _text(self, ref: str, seq: int) -> str:
-        """Fetch a text, and hold it against its reference once; empty where it cannot be had."""
+        """Fetch a text, which the store holds against its reference; empty: it cannot be had."""
         if not self._reads_texts:
             return ""
-        body, is_changed = "", False
         try:
             body = self._store.payload(*self._key, ref)
-            is_changed = payload_of(self._salt, body).ref != ref
         except NotFound as error:
             if error.code == "erased":
+                self._is_erased = True
                 return self._no_texts("the texts were erased")
-            if ref not in self._texts:
-                self._find("missing_text", f"the text {ref} is not there", seq)
+            self._find_text("missing_text", f"the text {ref} is not there", ref, seq)
+            return ""
         except StoreTrouble as error:
             if error.code in _UNREADABLE:
                 return self._no_texts(f"the texts are sealed: {error.message}")
             if error.code not in _DAMAGED:
                 raise
-            is_changed = True
-        if is_changed and ref not in self._texts:
-            self._find("changed_text", f"the text {ref} was changed", seq)
-        self._texts.add(ref)
+            self._find_text("changed_text", f"the text {ref} was changed", ref, seq)
+            return ""
         return body
+
+    def _find_text(self, code: str, what: str, ref: str, seq: int) -> None:
+        if ref not in self._texts:
+            self._find(code, what, seq)
+        self._texts.add(ref)
 
     def _no_texts(self, why: str) -> str:
         self._reads_texts = False
@@ -231,7 +256,7 @@ class _Walk:
         elif known_head != head:
             self._find("other_head", "the session's head is not its last event's hash", seq)
 
-    def _check_standing(self, rebuilt: _Rebuilt | None) -> str:
+    def _check_standing(self, rebuilt: Rebuilt | None) -> str:
         """Hold the head against its HMAC, and the texts against what the events say of them."""
         standing = self._store.standing(*self._key)
         if standing is None:
@@ -263,27 +288,49 @@ class _Walk:
             self._find("unreadable_state", error.message)
             return None
 
-    def _compare(self, rebuilt: _Rebuilt) -> None:
-        rebuilt.put_aside()
+    def _compare(self, rebuilt: Rebuilt, kept: Kept) -> None:
+        expected = rebuilt.base()
         if state := self._stored(Names()):
-            if state.erased != rebuilt.state.erased:
+            if state.erased != expected.erased:
                 self._find("changed_state", "whether it was erased is not what the events say")
-            if state.ended != rebuilt.state.ended:
+            if state.ended != expected.ended:
                 self._find("changed_state", "whether it has ended is not what the events say")
-            if dict(state.surfaces) != dict(rebuilt.state.surfaces):
+            if dict(state.surfaces) != dict(expected.surfaces):
                 self._find("changed_state", "the surfaces are not what the events lead to")
-            if dict(state.grants) != dict(rebuilt.state.grants):
+            if dict(state.grants) != dict(expected.grants):
                 self._find("changed_state", "the grants are not what the events lead to")
-            self._compare_calls(rebuilt)
+            self._compare_open(expected, state)
+            self._compare_calls(rebuilt, kept)
         self._compare_rows("run", rebuilt.runs, lambda: self._runs(rebuilt))
         self._compare_rows("request", rebuilt.requests, self._requests)
-        self._compare_pending(rebuilt)
-        self._compare_transcript(rebuilt)
-        for (run, kind, name), step in self._names.items():
-            found = self._store.step_named(*self._key, run, kind=kind, name=name)
-            self._differ(f"the {kind} {name!r} of run {run}", step, found)
+        self._compare_beside(kept)
 
-    def _runs(self, rebuilt: _Rebuilt) -> dict[str, Run]:
+    def _compare_open(self, expected: Session, found: Session) -> None:
+        """Hold what the store takes to be open to what is: their values are held elsewhere."""
+        for what in ("runs", "calls", "requests", "noes"):
+            here, there = getattr(expected, what), getattr(found, what)
+            for each in sorted(here.keys() ^ there.keys()):
+                told = f"{each} of the {what} is taken to be open otherwise than it is"
+                self._find("changed_state", told)
+
+    def _compare_beside(self, kept: Kept) -> None:
+        """Hold what stands beside the log, whole: transcript, names of steps, texts, notices."""
+        for place in sorted(self._places.keys() | kept.entries.keys()):
+            run, step, index = place
+            what = f"transcript {run}/{step}/{index}"
+            self._differ(what, self._places.get(place), kept.entries.get(place))
+        for name in sorted(self._names.keys() | kept.names.keys()):
+            what = f"the {name[1]} {name[2]!r} of run {name[0]}"
+            self._differ(what, self._names.get(name), kept.names.get(name))
+        for ref in sorted(kept.texts - self._refs):
+            self._find("extra_state", f"the text {ref} is there, and no event names it")
+        if not self._reads_texts and not self._is_erased:
+            for ref in sorted(self._refs - kept.texts):
+                self._find("missing_text", f"the text {ref} is not there")
+        for request, kind in sorted(kept.notices - self._notices):
+            self._find("extra_state", f"no event brings the notice {kind} of request {request}")
+
+    def _runs(self, rebuilt: Rebuilt) -> dict[str, Run]:
         tenant, session = self._key
         rows = self._store.runs(tenant, session=session, limit=ALL)
         return {row.run.id: _with_cause(row.run, rebuilt.runs.get(row.run.id)) for row in rows}
@@ -304,55 +351,25 @@ class _Walk:
         for id_ in sorted(expected.keys() | found.keys()):
             self._differ(f"{what} {id_}", expected.get(id_), found.get(id_))
 
-    def _compare_pending(self, rebuilt: _Rebuilt) -> None:
-        tenant, session = self._key
-        try:
-            rows = self._store.requests(tenant, session=session, limit=ALL)
-        except StoreTrouble:  # Found and named where all requests are read.
-            return
-        requests = rebuilt.requests.values()
-        expected = {request.id for request in requests if isinstance(request.state, Open)}
-        for id_ in sorted(expected ^ {row.request.id for row in rows}):
-            self._find("changed_state", f"request {id_} is listed otherwise than it stands")
-
-    def _compare_calls(self, rebuilt: _Rebuilt) -> None:
-        steps = sorted({(at.run, at.step) for at in rebuilt.calls})
-        expected = {(run, no.call_key): no for (run, _), no in rebuilt.noes.items()}
+    def _compare_calls(self, rebuilt: Rebuilt, kept: Kept) -> None:
+        noes = {(run, no.call_key): no for (run, _), no in rebuilt.noes.items()}
+        for at in sorted(rebuilt.calls.keys() ^ kept.calls):
+            self._differ(f"call {at}", rebuilt.calls.get(at), at if at in kept.calls else None)
+        for key in sorted(noes.keys() ^ kept.noes):
+            there = key if key in kept.noes else None
+            self._differ(f"no {key[1][:12]} of {key[0]}", noes.get(key), there)
+        steps = sorted({(at.run, at.step) for at in rebuilt.calls if at in kept.calls})
         for start in range(0, len(steps), STEPS_AT_ONCE):
-            part = steps[start : start + STEPS_AT_ONCE]
-            keys = tuple(key for key in expected if any(key[0] == run for run, _ in part))
-            state = self._stored(Names(steps=tuple(part), call_keys=keys))
+            part = set(steps[start : start + STEPS_AT_ONCE])
+            keys = [key for key in noes if key in kept.noes and any(key[0] == r for r, _ in part)]
+            state = self._stored(Names(steps=tuple(sorted(part)), call_keys=tuple(keys)))
             if state is None:
                 return
-            of_part = {at for at in rebuilt.calls if (at.run, at.step) in set(part)}
-            there = {at for at in state.calls if (at.run, at.step) in set(part)}
-            for at in sorted(of_part | there):
-                self._differ(f"call {at}", rebuilt.calls.get(at), state.calls.get(at))
+            for at, call in rebuilt.calls.items():
+                if (at.run, at.step) in part and at in kept.calls:
+                    self._differ(f"call {at}", call, state.calls.get(at))
             for key in keys:
-                self._differ(f"no {key[1][:12]} of {key[0]}", expected[key], state.noes.get(key))
-                expected.pop(key)
-
-    def _compare_transcript(self, rebuilt: _Rebuilt) -> None:
-        tenant, session = self._key
-        for run in rebuilt.runs if self._reads_texts else ():
-            try:
-                rows = self._store.transcript(tenant, session, run)
-            except StoreTrouble as error:
-                if error.code not in _DAMAGED:
-                    raise
-                self._find("unreadable_state", f"transcript of {run}: {error.message}")
-                continue
-            found = {
-                (run, row.step, row.index): (row.kind, payload_of(self._salt, row.body).ref)
-                for row in rows
-            }
-            expected = {place: kept for place, kept in self._places.items() if place[0] == run}
-            for place in sorted(expected.keys() | found.keys()):
-                self._differ(
-                    f"transcript {place[0]}/{place[1]}/{place[2]}",
-                    expected.get(place),
-                    found.get(place),
-                )
+                self._differ(f"no {key[1][:12]} of {key[0]}", noes.pop(key), state.noes.get(key))
 
     def _differ(self, what: str, expected: object, found: object) -> None:
         if expected == found:
@@ -372,108 +389,3 @@ def _with_cause(found: Run, expected: Run | None) -> Run:
     if not isinstance(found.state, Resting) or found.state.cause:
         return found
     return changed(found, state=changed(found.state, cause=expected.state.cause))
-
-
-class _Rebuilt:
-    """The state that a log leads to. What has closed is put aside, so that a walk is linear."""
-
-    def __init__(self, state: Session) -> None:
-        self.state = state
-        self.runs: dict[str, Run] = {}
-        self.calls: dict[Occurrence, Call] = {}
-        self.requests: dict[str, Request] = {}
-        self.noes: dict[tuple[str, str], No] = {}
-        self._steps: dict[tuple[str, int], set[Occurrence]] = {}
-        self._unspent: set[tuple[Occurrence, int]] = set()
-
-    def take(self, event: e.Event, at: datetime) -> str:
-        """Go on by one event; what is wrong where it cannot follow, else an empty text."""
-        self._recall(event)
-        try:
-            self.state = evolve(replace(self.state, now=at), event)
-        except (KeyError, AssertionError, AttributeError) as error:
-            return f"{type(error).__name__}: {error}"
-        if self.state.seq % PUT_ASIDE_EVERY == 0:
-            self.put_aside()
-        return self._unapproved(event)
-
-    def _unapproved(self, event: e.Event) -> str:
-        """Find an action that was asked about and began without an approval (G1, G2)."""
-        match event:
-            case e.RequestOpened(kind="approval", at=at):
-                self._unspent.add((at, self.state.calls[at].version))
-            case e.AttemptBegun(at=at):
-                action = (at, self.state.calls[at].version)
-                if event.request is None and action in self._unspent:
-                    return "it began without its approval"
-                self._unspent.discard(action)
-            case _:
-                pass
-        return ""
-
-    def put_aside(self) -> None:
-        """Keep what the state holds, and go on with what is open."""
-        self.runs.update(self.state.runs)
-        self.calls.update(self.state.calls)
-        self.requests.update(self.state.requests)
-        self.noes.update(self.state.noes)
-        for at in self.state.calls:
-            self._steps.setdefault((at.run, at.step), set()).add(at)
-        self.state = base_of(self.state)
-
-    def _recall(self, event: e.Event) -> None:
-        """Bring back what an event names and has been put aside."""
-        state = self.state
-        named = list(_requests_of(event))
-        requests = {
-            id_: self.requests[id_]
-            for id_ in named
-            if id_ not in state.requests and id_ in self.requests
-        }
-        places = list(_occurrences_of(event)) + [
-            (requests.get(id_) or state.requests[id_]).at
-            for id_ in named
-            if id_ in requests or id_ in state.requests
-        ]
-        runs = {
-            run: self.runs[run]
-            for run in [*(at.run for at in places), *_runs_of(event)]
-            if run not in state.runs and run in self.runs
-        }
-        calls = {
-            at: self.calls[at]
-            for place in places
-            for at in self._steps.get((place.run, place.step), ())
-            if at not in state.calls
-        }
-        noes = {}
-        if isinstance(event, e.CallEnded):
-            key = (event.at.run, event.call_key)
-            if key not in state.noes and key in self.noes:
-                noes[key] = self.noes[key]
-        if runs or calls or requests or noes:
-            self.state = replace(
-                state,
-                runs={**runs, **state.runs},
-                calls={**calls, **state.calls},
-                requests={**requests, **state.requests},
-                noes={**noes, **state.noes},
-            )
-
-
-def _requests_of(event: e.Event) -> Iterator[str]:
-    for name in ("request", "successor", "replaces"):
-        if isinstance(value := getattr(event, name, None), str):
-            yield value
-
-
-def _runs_of(event: e.Event) -> Iterator[str]:
-    for name in ("run", "child"):
-        if isinstance(value := getattr(event, name, None), str):
-            yield value
-
-
-def _occurrences_of(event: e.Event) -> Iterator[Occurrence]:
-    for name in ("at", "parent"):
-        if isinstance(value := getattr(event, name, None), Occurrence):
-            yield value

@@ -4,6 +4,10 @@ A receipt holds the event by which the decision stands in the log, as it is ther
 the one before: whoever has the public key sees who decided what, when, on which action (by its
 digest) and under which policy, and whoever has the log finds it there. It holds no text, so that it
 says nothing of arguments and reasons but their references.
+
+What is signed comes from the log alone, and only where the whole session was verified and found
+sound: the rows that the store works with, and a single event, can be changed by whoever writes to
+the file.
 """
 
 from __future__ import annotations
@@ -16,11 +20,11 @@ from typing import Any
 from placet.core import events as e
 from placet.core.codec import chain_hash, decode_event, micros_of
 from placet.core.errors import Conflict, NotFound, StoreTrouble
-from placet.core.state import Request
+from placet.runtime.audit import verify
 from placet.runtime.files import instant
 from placet.runtime.keys import PublicKey, SigningKey
-from placet.stores.sealing import forged_head
-from placet.stores.store import Recorded, RequestRow, Store
+from placet.stores.sealing import forged_head, key_missing
+from placet.stores.store import Recorded, Store
 
 #: The form of a receipt.
 VERSION = 1
@@ -34,6 +38,8 @@ DECISIONS: Mapping[type, str] = {
     e.QuestionAnswered: "answer",
 }
 
+_MEMBERS = frozenset({"receipt", "algorithm", "key", "signature"})
+
 #: What takes votes back.
 _TAKES_BACK = (e.VoteWithdrawn, e.VotesDropped)
 
@@ -42,14 +48,15 @@ def receipt(store: Store, tenant: str, request: str, *, signing: SigningKey) -> 
     """Sign the decision of a request; raises NotFound, or Conflict where nobody decided it.
 
     Of several votes it is the last, with which the quorum was met; `votes` has them all. Nothing
-    is signed of a session whose head was forged (StoreTrouble), or that nobody vouches for.
+    is signed of a session that is not sound (StoreTrouble), or that nobody vouches for.
     """
     row = store.find_request(tenant, request)
     if row is None:
         raise NotFound("request_not_found", "There is no such request here.", request_id=request)
     _check_head(store, tenant, row.session)
-    decided, votes = _decision(store.events(tenant, row.session), row.request)
-    body = _receipt(row, decided, votes)
+    rows = _sound(store, tenant, row.session)
+    opened, decided, votes = _decision(rows, request)
+    body = _receipt((tenant, row.session), opened, decided, votes)
     signed = _written(body)
     return {
         "receipt": body,
@@ -63,6 +70,8 @@ def _check_head(store: Store, tenant: str, session: str) -> None:
     standing = store.standing(tenant, session)
     if standing is None or standing.head == "forged":
         raise forged_head(tenant, session)
+    if standing.head == "unchecked":
+        raise key_missing()
     if standing.head == "unkeyed":
         raise Conflict(
             "unkeyed_head",
@@ -72,20 +81,39 @@ def _check_head(store: Store, tenant: str, session: str) -> None:
         )
 
 
-def _decision(
-    rows: Iterable[Recorded], request: Request
-) -> tuple[Recorded, dict[str, tuple[datetime, str]]]:
-    """Find the event that decided a request, and the votes that stand; raises Conflict."""
+def _sound(store: Store, tenant: str, session: str) -> list[Recorded]:
+    """Give the log of a session that was verified, as it was then; raises StoreTrouble."""
+    found = verify(store, tenant, session)
+    if found.sound:
+        rows = [row for row in store.events(tenant, session) if row.seq <= found.events]
+        if rows and rows[-1].hash == found.head:
+            return rows
+    raise StoreTrouble(
+        "store_damaged",
+        "The record of this session is not sound, and nothing was signed.",
+        hint="`placet audit verify` says what is wrong; keep the file as it is.",
+        session=session,
+    )
+
+
+Votes = dict[str, tuple[datetime, e.VoteCast]]
+
+
+def _decision(rows: Iterable[Recorded], request: str) -> tuple[e.RequestOpened, Recorded, Votes]:
+    """Find how a request was opened and decided, and the votes that stand; raises Conflict."""
+    opened: e.RequestOpened | None = None
     decided: Recorded | None = None
-    votes: dict[str, tuple[datetime, str]] = {}
+    votes: Votes = {}
     for row in rows:
-        if f'"{request.id}"' not in row.body:
+        if f'"{request}"' not in row.body:
             continue
         event = decode_event(row.kind, row.body)
-        if getattr(event, "request", None) != request.id:
+        if getattr(event, "request", None) != request:
             continue
-        if isinstance(event, e.VoteCast):
-            votes[event.by] = (row.at, event.via)
+        if isinstance(event, e.RequestOpened):
+            opened = event
+        elif isinstance(event, e.VoteCast):
+            votes[event.by] = (row.at, event)
             decided = row if event.met else decided
         elif type(event) in DECISIONS:
             decided = row
@@ -93,54 +121,45 @@ def _decision(
             people = (event.by,) if isinstance(event, e.VoteWithdrawn) else event.people
             votes = {by: vote for by, vote in votes.items() if by not in people}
             decided = None if event.reopened else decided
-    if decided is None:
+    if opened is None or decided is None:
         raise Conflict(
             "not_decided",
             "Nobody has decided this request, and so there is nothing to sign.",
             hint="`placet show` says how it stands.",
-            request_id=request.id,
+            request_id=request,
         )
-    _check_hash(decided)
-    return decided, votes
-
-
-def _check_hash(row: Recorded) -> None:
-    at = micros_of(row.at)
-    made = chain_hash(row.previous, seq=row.seq, at_micros=at, kind=row.kind, body=row.body)
-    if made != row.hash:
-        raise StoreTrouble(
-            "store_damaged",
-            "The event of the decision is not what its hash stands for, and nothing was signed.",
-            hint="`placet audit verify` says more; keep the file as it is.",
-            seq=str(row.seq),
-        )
+    return opened, decided, votes
 
 
 def _receipt(
-    row: RequestRow, decided: Recorded, votes: Mapping[str, tuple[datetime, str]]
+    of: tuple[str, str], opened: e.RequestOpened, decided: Recorded, votes: Votes
 ) -> dict[str, Any]:
-    request, event = row.request, decode_event(decided.kind, decided.body)
+    event = decode_event(decided.kind, decided.body)
     return {
         "v": VERSION,
-        "tenant": row.tenant,
-        "session": row.session,
-        "run": request.at.run,
-        "step": request.at.step,
-        "index": request.at.index,
-        "request": request.id,
-        "kind": request.kind,
-        "tool": request.tool,
-        "digest": request.digest,
+        "tenant": of[0],
+        "session": of[1],
+        "run": opened.at.run,
+        "step": opened.at.step,
+        "index": opened.at.index,
+        "request": opened.request,
+        "kind": opened.kind,
+        "tool": opened.tool,
+        "digest": opened.digest,
         "decision": DECISIONS[type(event)],
         "by": getattr(event, "by", ""),
         "via": getattr(event, "via", ""),
         "at": instant(decided.at),
-        "votes": [{"by": by, "at": instant(at), "via": via} for by, (at, via) in votes.items()],
-        "quorum": request.needs.quorum,
-        "requester": request.requester,
-        "rule": request.rule,
-        "policy_version": request.policy_version,
-        "deadline_at": instant(request.deadline_at),
+        "stood_in": getattr(event, "stood_in", False),
+        "votes": [
+            {"by": by, "at": instant(at), "via": vote.via, "stood_in": vote.stood_in}
+            for by, (at, vote) in votes.items()
+        ],
+        "quorum": opened.needs.quorum,
+        "requester": opened.requester,
+        "rule": opened.rule,
+        "policy_version": opened.policy_version,
+        "deadline_at": instant(opened.deadline_at),
         "event": {
             "seq": decided.seq,
             "at_micros": micros_of(decided.at),
@@ -159,10 +178,27 @@ def _written(body: Mapping[str, Any]) -> bytes:
 # --- checking, without a store ----------------------------------------------------------------
 
 
+def read_receipt(data: bytes) -> Any:
+    """Read a receipt; raises ValueError where it can be read in more than one way, or in none."""
+    try:
+        return json.loads(data, object_pairs_hook=_once)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) != len(members):
+        raise ValueError("it names a member twice")
+    return found
+
+
 def check_receipt(document: object, public: PublicKey) -> tuple[str, ...]:
     """Say what is wrong with a receipt; nothing: the pair's private key signed exactly this."""
     if not isinstance(document, dict) or not isinstance(document.get("receipt"), dict):
         return ("it is no receipt",)
+    if more := sorted(str(name) for name in document.keys() - _MEMBERS):
+        return (f"it has more in it than was signed: {', '.join(more)}",)
     body: dict[str, Any] = document["receipt"]
     if body.get("v") != VERSION:
         return (f"a newer version of placet wrote it: {body.get('v')}",)

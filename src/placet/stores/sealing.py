@@ -25,12 +25,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from placet.core.codec import UnreadableValue
 from placet.core.errors import StoreTrouble
-
-T = TypeVar("T")
 
 #: How long a key is.
 KEY_BYTES = 32
@@ -50,7 +48,8 @@ class KeyPort(Protocol):
     """Where the key of a store is kept, such as a service that never lets it out.
 
     It wraps and unwraps the data key of each session, once a session and process, while the store
-    may be locked: it should answer within milliseconds. What it raises becomes a StoreTrouble
+    may be locked: it should answer within milliseconds. What it wrapped it is asked for at once,
+    and it is not relied on unless it gives that back. What it raises becomes a StoreTrouble
     (`key_unreachable`), and what was asked did not happen.
     """
 
@@ -156,11 +155,11 @@ class Keys:
             raise wrong_key()
 
     def rows(self) -> dict[str, bytes]:
-        """Give what a store is to keep of this key, once it is under it."""
+        """Give what a store is to keep of this key, once it is under it; raises StoreTrouble."""
         if isinstance(self._port, PlacetKey):
             return {"check": self._check()}
         self._heads = secrets.token_bytes(KEY_BYTES)
-        return {"heads": self._asked(lambda: self._port.wrap(self._heads)), "check": self._check()}
+        return {"heads": self._wrapped(self._heads), "check": self._check()}
 
     def _check(self) -> bytes:
         return hmac.digest(self._heads, b"placet check 1", "sha256")
@@ -184,7 +183,7 @@ class Keys:
         if not can_seal():
             return None
         key = secrets.token_bytes(KEY_BYTES)
-        wrapped = self._asked(lambda: self._port.wrap(key))
+        wrapped = self._wrapped(key)
         return self._kept(Seal(key, wrapped, tenant=tenant, session=session), tenant, session)
 
     def seal_of(self, tenant: str, session: str, wrapped: bytes) -> Seal:
@@ -202,7 +201,16 @@ class Keys:
     def wrapped_anew(self, wrapped: bytes, by: Keys) -> bytes:
         """Give a data key as another store key wraps it; raises StoreTrouble."""
         key = self._asked(lambda: self._port.unwrap(wrapped))
-        return by._asked(lambda: by._port.wrap(key))
+        if len(key) != KEY_BYTES:
+            raise wrong_key()
+        return by._wrapped(key)
+
+    def _wrapped(self, key: bytes) -> bytes:
+        """Wrap a key, and hold that the port gives it back: what it lost, nobody would open."""
+        wrapped = self._asked(lambda: self._port.wrap(key))
+        if not hmac.compare_digest(self._asked(lambda: self._port.unwrap(wrapped)), key):
+            raise _unreachable("it does not give back what it wrapped")
+        return wrapped
 
     def _kept(self, seal: Seal, tenant: str, session: str) -> Seal:
         with self._guard:
@@ -211,17 +219,16 @@ class Keys:
                 self._seals.popitem(last=False)
         return seal
 
-    def _asked(self, ask: Callable[[], T]) -> T:
+    def _asked(self, ask: Callable[[], object]) -> bytes:
         try:
-            return ask()
+            answer = ask()
         except StoreTrouble:
             raise
         except Exception as error:
-            raise StoreTrouble(
-                "key_unreachable",
-                f"The key of the store cannot be used ({type(error).__name__}: {error}).",
-                hint="Nothing was changed; see that the key's own service answers.",
-            ) from error
+            raise _unreachable(f"{type(error).__name__}: {error}") from error
+        if not (isinstance(answer, bytes) and answer):  # A port is code of somebody else's.
+            raise _unreachable(f"its port gave {type(answer).__name__}, and no bytes")
+        return answer
 
 
 def is_sealed(stored: str | bytes) -> bool:
@@ -258,6 +265,14 @@ def _bad_tag() -> type[Exception]:
 
 def _aead(key: bytes) -> Any:
     return _aead_class()(key)
+
+
+def _unreachable(why: str) -> StoreTrouble:
+    return StoreTrouble(
+        "key_unreachable",
+        f"The key of the store cannot be used ({why}).",
+        hint="Nothing was changed; see that the key's own service answers.",
+    )
 
 
 def wrong_key() -> StoreTrouble:

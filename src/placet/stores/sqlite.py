@@ -15,17 +15,17 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from pathlib import Path
-from string import hexdigits
 from typing import Any, TypeVar
 
-from placet.core.codec import NewerValue, decode, instant_of
+from placet.core.codec import NewerValue, instant_of
 from placet.core.commands import Command, Names
-from placet.core.errors import NotFound, StoreTrouble
+from placet.core.errors import StoreTrouble
 from placet.core.records import EntryRow, NameKind
-from placet.core.state import Call, Request, Run, Session
+from placet.core.state import Call, Session
 from placet.core.values import Occurrence
 from placet.stores.loading import load_named
-from placet.stores.sealing import KeyPort, Keys, is_sealed, key_missing
+from placet.stores.sealing import KeyPort, Keys, key_missing
+from placet.stores.sqlite_held import call_in, kept_of, strays_of
 from placet.stores.sqlite_keys import (
     Texts,
     cut_log,
@@ -43,10 +43,19 @@ from placet.stores.sqlite_opening import (
     placet_errors,
     read_meta,
 )
-from placet.stores.sqlite_rows import SqliteParts, load_base, micros_or_none
-from placet.stores.sqlite_texts import text_of
+from placet.stores.sqlite_reading import notice_row, request_row, run_row, scope, text_of
+from placet.stores.sqlite_rows import SqliteParts, load_base
 from placet.stores.sqlite_writer import Writer, closed
-from placet.stores.store import Answer, Head, NoticeRow, Recorded, RequestRow, RunRow, Standing
+from placet.stores.store import (
+    Answer,
+    Head,
+    Kept,
+    NoticeRow,
+    Recorded,
+    RequestRow,
+    RunRow,
+    Standing,
+)
 
 T = TypeVar("T")
 
@@ -122,7 +131,7 @@ class SqliteStore:
             found = writing.execute(SQL["due_notices"], due).fetchall()
             until = self._later(lasts)
             writing.executemany(SQL["take_notice"], [(until, row[0]) for row in found])
-            taken.extend(_notice_row((*row[:-1], row[-1] + 1)) for row in found)
+            taken.extend(notice_row((*row[:-1], row[-1] + 1)) for row in found)
 
         self._writer.do(work).result()
         return taken
@@ -171,7 +180,7 @@ class SqliteStore:
     def payload(self, tenant: str, session: str, ref: str) -> str:
         """Give a text; raises NotFound, with code `erased` where the session's texts were."""
         with self._lent() as reading:
-            return _text(reading, tenant, session, ref, self._keys)
+            return text_of(reading, tenant, session, ref, self._keys)
 
     def action(self, tenant: str, session: str, at: Occurrence) -> tuple[Call, str] | None:
         """Give a call, open or not, and the action's text; None: no such call. Raises NotFound."""
@@ -180,8 +189,8 @@ class SqliteStore:
             row = reading.execute(SQL["call"], place).fetchone()
             if row is None:
                 return None
-            call = decode(Call, row[0])
-            return call, _text(reading, tenant, session, call.action_ref, self._keys)
+            call = call_in(*row)
+            return call, text_of(reading, tenant, session, call.action_ref, self._keys)
 
     def transcript(
         self, tenant: str, session: str, run: str, *, since: int = 0
@@ -215,9 +224,11 @@ class SqliteStore:
             rows = self._rows("events_between", *bounds)
             for seq, at, kind, body, hash_, command_id in rows:
                 if seq > after:
+                    with placet_errors(self.path):
+                        stamped = instant_of(at)
                     yield Recorded(
                         seq=seq,
-                        at=instant_of(at),
+                        at=stamped,
                         kind=kind,
                         body=body,
                         command_id=command_id,
@@ -240,28 +251,28 @@ class SqliteStore:
         """Find a request by its id."""
         row = self._row("find_request", tenant, request)
         with placet_errors(self.path):
-            return None if row is None else _request_row(row)
+            return None if row is None else request_row(row)
 
     def find_run(self, tenant: str, run: str) -> RunRow | None:
         """Find a run by its id."""
         row = self._row("find_run", tenant, run)
         with placet_errors(self.path):
-            return None if row is None else _run_row(row)
+            return None if row is None else run_row(row)
 
     def requests(
         self, tenant: str, *, session: str | None = None, pending: bool = True, limit: int = 100
     ) -> Sequence[RequestRow]:
         """Give requests: those that wait for people, by deadline; or all, the newest first."""
         what = "pending" if pending else "requests"
-        query, key = _scope(what, tenant, session)
-        return self._read(_request_row, query, *key, limit=limit)
+        query, key = scope(what, tenant, session)
+        return self._read(request_row, query, *key, limit=limit)
 
     def runs(
         self, tenant: str, *, session: str | None = None, active: bool = False, limit: int = 100
     ) -> Sequence[RunRow]:
         """Give runs, the newest first."""
-        query, key = _scope("active_runs" if active else "runs", tenant, session)
-        return self._read(_run_row, query, *key, limit=limit)
+        query, key = scope("active_runs" if active else "runs", tenant, session)
+        return self._read(run_row, query, *key, limit=limit)
 
     def sessions(self, tenant: str) -> Sequence[str]:
         """Give the ids of the sessions."""
@@ -277,16 +288,26 @@ class SqliteStore:
         with self._snapshot() as reading:
             return standing_of(reading, tenant, session, self._keys)
 
+    def kept(self, tenant: str, session: str) -> Kept:
+        """Say what stands of a session beside its values, for `audit verify`."""
+        with self._snapshot() as reading:
+            return kept_of(reading, tenant, session)
+
+    def strays(self, tenant: str) -> Sequence[str]:
+        """Name the sessions of which there are rows, and not their own."""
+        with self._lent() as reading:
+            return strays_of(reading, tenant)
+
     def due(self, *, within: timedelta = timedelta(0), limit: int = 100) -> Sequence[RunRow]:
         """Give runs whose `wake_at` has come, or comes `within` that time, the earliest first."""
         with self._snapshot() as reading:
             stamp = max(self._writer.stamp(), read_meta(reading, "stamp") or 0)
         until = stamp + within // timedelta(microseconds=1)
-        return self._read(_run_row, "due", until, limit=limit)
+        return self._read(run_row, "due", until, limit=limit)
 
     def outbox(self, tenant: str, *, limit: int = 100) -> Sequence[NoticeRow]:
         """Give the notices that were neither addressed nor sent yet, the oldest first."""
-        return [_notice_row(row) for row in self._rows("outbox", tenant, limit)]
+        return [notice_row(row) for row in self._rows("outbox", tenant, limit)]
 
     # --- the store itself ---------------------------------------------------------------------
 
@@ -430,56 +451,6 @@ class SqliteStore:
                 with suppress(NewerValue):
                     found.append(make(row))
         return found
-
-
-def _scope(what: str, tenant: str, session: str | None) -> tuple[str, tuple[str, ...]]:
-    """Choose the query over one session, or over the tenant."""
-    if session is None:
-        return f"tenant_{what}", (tenant,)
-    return f"session_{what}", (tenant, session)
-
-
-def _text(
-    reading: sqlite3.Connection, tenant: str, session: str, ref: str, keys: Keys | None
-) -> str:
-    key = (tenant, session, bytes.fromhex(ref)) if _is_hex(ref) else None
-    rows = reading.execute(SQL["payload"], key).fetchall() if key is not None else ()
-    if not rows:
-        Texts(reading, tenant, session, keys).check_there()
-        raise NotFound("payload_not_found", "There is no such text.", ref=ref, session=session)
-    stored = rows[0][0]
-    if not is_sealed(stored):
-        return text_of(stored)
-    return Texts(reading, tenant, session, keys).read(ref.lower(), stored)
-
-
-def _is_hex(ref: str) -> bool:
-    return len(ref) % 2 == 0 and all(digit in hexdigits for digit in ref)
-
-
-def _request_row(row: tuple[Any, ...]) -> RequestRow:
-    tenant, session, value = row
-    return RequestRow(tenant=tenant, session=session, request=decode(Request, value))
-
-
-def _notice_row(row: tuple[Any, ...]) -> NoticeRow:
-    id_, tenant, session, request, kind, channel, attempts = row
-    return NoticeRow(
-        id=id_,
-        tenant=tenant,
-        session=session,
-        request=request,
-        kind=kind,
-        channel=channel,
-        attempts=attempts,
-    )
-
-
-def _run_row(row: tuple[Any, ...]) -> RunRow:
-    tenant, session, value, wake = row
-    return RunRow(
-        tenant=tenant, session=session, run=decode(Run, value), wake_at=micros_or_none(wake)
-    )
 
 
 def _delete(writing: sqlite3.Connection, ids: Sequence[tuple[int]]) -> None:

@@ -17,8 +17,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from placet.core.errors import NotFound, StoreTrouble
+from placet.core.codec import UnreadableValue
+from placet.core.errors import NotFound
 from placet.stores.sealing import Keys, Seal, can_seal, forged_head, is_sealed, key_missing
+from placet.stores.sqlite_held import held_text, salt_in
 from placet.stores.sqlite_opening import SQL, connect_writer
 from placet.stores.sqlite_texts import text_of
 from placet.stores.store import Head, Standing
@@ -66,7 +68,10 @@ def take_keys(
 
 
 class Texts:
-    """The texts of one session as they are read: its data key is fetched for the first sealed."""
+    """The texts of one session as they are read: each is held against its reference.
+
+    The session's data key and salt are fetched for the first one.
+    """
 
     def __init__(
         self, connection: sqlite3.Connection, tenant: str, session: str, keys: Keys | None
@@ -74,30 +79,34 @@ class Texts:
         self._connection = connection
         self._key = (tenant, session)
         self._keys = keys
-        self._seal: Seal | None = None
+        self._fetched: tuple[Seal | None, str] | None = None
 
     def read(self, ref: str, stored: str | bytes) -> str:
         """Give a text as it was; raises UnreadableValue, StoreTrouble, or NotFound(`erased`)."""
+        if self._fetched is None:
+            self._fetched = self._fetch()
+        seal, salt = self._fetched
         if not is_sealed(stored):
-            return text_of(stored)
+            return held_text(salt, ref, text_of(stored))
         assert isinstance(stored, bytes), "a sealed text is a blob"
-        if self._seal is None:
-            self._seal = self._fetched()
-        return text_of(self._seal.open(ref, stored))
+        if seal is None:
+            raise UnreadableValue("a text is sealed, and its session has no data key")
+        return held_text(salt, ref, text_of(seal.open(ref, stored)))
 
-    def _fetched(self) -> Seal:
+    def _fetch(self) -> tuple[Seal | None, str]:
+        """Give what the texts are sealed with, if they are, and the salt of their references."""
         row = self._connection.execute(SQL["session"], self._key).fetchone()
-        if row is not None and row[7]:
+        if row is None:
+            raise UnreadableValue("a text is there, and its session is not")
+        salt, data_key, is_erased = row[1], row[5], row[7]
+        if is_erased:
             raise erased(self._key[1])
-        if row is None or row[5] is None:
-            raise StoreTrouble(
-                "store_damaged",
-                "A text is sealed, and its session has no data key.",
-                hint="Keep the file, and restore it from a backup.",
-            )
+        if data_key is None:
+            return None, salt_in(salt)
         if self._keys is None:
             raise key_missing()
-        return self._keys.seal_of(*self._key, row[5])
+        seal = self._keys.seal_of(*self._key, data_key)
+        return seal, salt_in(seal.open_salt(salt))
 
     def check_there(self) -> None:
         """Say where there are no texts because they were erased; raises NotFound(`erased`)."""
@@ -207,8 +216,11 @@ def take_under_key(
     if data_key is None:
         connection.execute(SQL["put_data_key"], (seal.close_salt(salt), seal.wrapped, *key))
     sealed = 0
+    # What a long text leaves behind on pages of its own is overwritten only where this is on.
+    connection.execute("PRAGMA secure_delete = ON")
     for ref, body in connection.execute(SQL["texts"], key).fetchall():
         if not is_sealed(body):
             connection.execute(SQL["put_body"], (seal.close(ref.hex(), body), *key, ref))
             sealed += 1
+    connection.execute("PRAGMA secure_delete = FAST")
     return sealed

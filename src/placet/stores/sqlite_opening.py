@@ -288,7 +288,15 @@ def make_names_last(path: Path) -> None:
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
     """Bring a database up to this program's version; raises StoreTrouble or sqlite3.Error."""
-    if _version(connection, path) >= VERSION:
+    version = _version(connection, path)
+    if connection.execute(SQL["triggers"]).fetchone() != (0,):
+        raise StoreTrouble(
+            "store_damaged",
+            "The store has a trigger, which would write along with whatever is written.",
+            hint="placet has none of its own. See who made it, and what it did; then drop it.",
+            path=str(path),
+        )
+    if version >= VERSION:
         return
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # Of a file that is still empty.
     connection.execute("PRAGMA journal_mode = WAL")

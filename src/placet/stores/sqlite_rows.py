@@ -11,11 +11,11 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from placet.core.changing import changed
 from placet.core.codec import (
     chain_hash,
-    decode,
     decode_event,
     encode,
     event_kind,
@@ -25,10 +25,21 @@ from placet.core.codec import (
 from placet.core.errors import Conflict
 from placet.core.events import Event
 from placet.core.records import entries, notices, payloads, step_names
-from placet.core.state import Approved, Call, Grant, No, Request, Run, RunOver, Session
+from placet.core.state import Call, No, Request, Run, RunOver, Session
 from placet.core.work import wake_at
 from placet.stores.loading import Base, base_of, load_open
-from placet.stores.sealing import Keys, Seal, forged_head
+from placet.stores.sealing import Keys, Seal, forged_head, key_missing
+from placet.stores.sqlite_held import (
+    call_in,
+    grant_in,
+    must_change,
+    no_in,
+    pending,
+    request_in,
+    run_in,
+    salt_in,
+    surfaces_in,
+)
 from placet.stores.sqlite_opening import SQL
 from placet.stores.sqlite_texts import storable
 
@@ -44,26 +55,25 @@ class SqliteParts:
     def run(self, run: str) -> Run | None:
         """Give a run, ended or not."""
         row = self._one("run", run)
-        return None if row is None else decode(Run, row)
+        return None if row is None else run_in(*row)
 
     def step(self, run: str, step: int) -> Iterable[Call]:
         """Give the calls of a step."""
         found = self.connection.execute(SQL["step"], (self.tenant, self.session, run, step))
-        return [decode(Call, value) for (value,) in found]
+        return [call_in(*row) for row in found]
 
     def request(self, request: str) -> Request | None:
         """Give a request, closed or not."""
         row = self._one("request", request)
-        return None if row is None else decode(Request, row)
+        return None if row is None else request_in(*row)
 
     def no(self, run: str, call_key: str) -> No | None:
         """Give a remembered "no"."""
         row = self._one("no", run, call_key)
-        return None if row is None else decode(No, row)
+        return None if row is None else no_in(*row)
 
-    def _one(self, query: str, *key: str) -> str | None:
-        row = self.connection.execute(SQL[query], (self.tenant, self.session, *key)).fetchone()
-        return None if row is None else str(row[0])
+    def _one(self, query: str, *key: str) -> Any:
+        return self.connection.execute(SQL[query], (self.tenant, self.session, *key)).fetchone()
 
 
 def load_base(
@@ -77,8 +87,9 @@ def load_base(
 ) -> Base | None:
     """Load what is open in a session; None: there is no such session.
 
-    What is loaded `to_write` on has a head that was written by who has the store's key. A session
-    that is sealed has no salt for who has not: such a state is for reading alone.
+    What is loaded `to_write` on has a head that was written by who has the store's key, and nobody
+    writes without one to what is sealed or keyed, whatever the store says of itself. A session that
+    is sealed has no salt for who has not: such a state is for reading alone. Raises StoreTrouble.
     """
     key = (tenant, session)
     row = connection.execute(SQL["session"], key).fetchone()
@@ -86,6 +97,8 @@ def load_base(
         return None
     seq, salt, surfaces, head, ended, data_key, mac, erased = row
     seal = None
+    if to_write and keys is None and (data_key is not None or mac is not None):
+        raise key_missing()
     if data_key is not None:
         seal = keys.seal_of(*key, data_key) if keys is not None else None
         salt = seal.open_salt(salt) if seal is not None else ""
@@ -95,29 +108,27 @@ def load_base(
     if to_write and not is_ours:
         raise forged_head(tenant, session)
     active = [
-        (decode(Run, value), wake) for value, wake in connection.execute(SQL["active_runs"], key)
+        (run_in(value, *columns), wake)
+        for value, wake, *columns in connection.execute(SQL["active_runs"], key)
     ]
     state = load_open(
         Session(
             tenant=tenant,
             id=session,
-            salt=salt,
+            salt=salt_in(salt),
             now=now,
             seq=seq,
             ended=bool(ended),
             erased=bool(erased),
-            surfaces=json.loads(surfaces),
+            surfaces=surfaces_in(surfaces),
             grants={
                 grant.id: grant
-                for (value,) in connection.execute(SQL["grants"], key)
-                for grant in (decode(Grant, value),)
+                for grant in (grant_in(*row) for row in connection.execute(SQL["grants"], key))
             },
         ),
         runs=[run for run, _ in active],
-        calls=[decode(Call, value) for (value,) in connection.execute(SQL["open_calls"], key)],
-        requests=[
-            decode(Request, value) for (value,) in connection.execute(SQL["pending_requests"], key)
-        ],
+        calls=[call_in(*row) for row in connection.execute(SQL["open_calls"], key)],
+        requests=[request_in(*row) for row in connection.execute(SQL["pending_requests"], key)],
         parts=SqliteParts(connection, tenant, session),
     )
     wakes = {run.id: wake for run, wake in active}
@@ -233,16 +244,16 @@ def _write_runs(
             wakes[run.id] = wake
         if known is run:
             if wake != woken:
-                connection.execute(SQL["update_run_wake"], (wake, *key, run.id))
+                _update(connection, "update_run_wake", wake, *key, run.id)
         elif known is None:
             _check_new(connection, key, run.id)
             connection.execute(SQL["insert_run"], (encode(run), active, wake, *key, run.id))
         elif wake == woken and active:
-            connection.execute(SQL["update_run_value"], (encode(run), *key, run.id))
+            _update(connection, "update_run_value", encode(run), *key, run.id)
         elif active and not isinstance(known.state, RunOver):
-            connection.execute(SQL["update_run_and_wake"], (encode(run), wake, *key, run.id))
+            _update(connection, "update_run_and_wake", encode(run), wake, *key, run.id)
         else:
-            connection.execute(SQL["update_run"], (encode(run), active, wake, *key, run.id))
+            _update(connection, "update_run", encode(run), active, wake, *key, run.id)
     return wakes
 
 
@@ -275,9 +286,9 @@ def _write_calls(
         if known is None:
             connection.execute(SQL["insert_call"], (encode(call), call.open, *place))
         elif known.open == call.open:
-            connection.execute(SQL["update_call_value"], (encode(call), *place))
+            _update(connection, "update_call_value", encode(call), *place)
         else:
-            connection.execute(SQL["update_call"], (encode(call), call.open, *place))
+            _update(connection, "update_call", encode(call), call.open, *place)
 
 
 def _write_requests(
@@ -289,21 +300,14 @@ def _write_requests(
         known = before.requests.get(id_)
         if known is request:
             continue
-        pending = _pending(request)
-        columns = (encode(request), pending, micros_of(request.deadline_at))
+        waits = pending(request)
+        columns = (encode(request), waits, micros_of(request.deadline_at))
         if known is None:
             connection.execute(SQL["insert_request"], (*columns, *key, id_))
-        elif (_pending(known), known.deadline_at) == (pending, request.deadline_at):
-            connection.execute(SQL["update_request_value"], (columns[0], *key, id_))
+        elif (pending(known), known.deadline_at) == (waits, request.deadline_at):
+            _update(connection, "update_request_value", columns[0], *key, id_)
         else:
-            connection.execute(SQL["update_request"], (*columns, *key, id_))
-
-
-def _pending(request: Request) -> int:
-    """Tell apart what waits for people (1), for its approval to be spent (2), and for nothing."""
-    if not request.pending:
-        return 0
-    return 2 if isinstance(request.state, Approved) else 1
+            _update(connection, "update_request", *columns, *key, id_)
 
 
 def _write_noes(
@@ -340,9 +344,9 @@ def _write_session(
     if not change.base.stored:
         connection.execute(SQL["insert_session"], (*row, *kept, *key))
         return
-    connection.execute(SQL["update_session"], (*row, *key))
+    _update(connection, "update_session", *row, *key)
     if seal is not change.base.seal:
-        connection.execute(SQL["put_data_key"], (*kept, *key))
+        _update(connection, "put_data_key", *kept, *key)
 
 
 def _erase(connection: sqlite3.Connection, key: tuple[str, str]) -> None:
@@ -351,6 +355,11 @@ def _erase(connection: sqlite3.Connection, key: tuple[str, str]) -> None:
     connection.execute(SQL["erase_texts"], key)
     connection.execute(SQL["erase_session"], key)
     connection.execute("PRAGMA secure_delete = FAST")
+
+
+def _update(connection: sqlite3.Connection, query: str, *values: object) -> None:
+    """Change one row, which must be there."""
+    must_change(connection.execute(SQL[query], values))
 
 
 def _many(connection: sqlite3.Connection, query: str, rows: Sequence[tuple[object, ...]]) -> None:

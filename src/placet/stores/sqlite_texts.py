@@ -31,6 +31,8 @@ def text_of(stored: str | bytes) -> str:
     """Give back a text that `storable` made storable; raises UnreadableValue."""
     if isinstance(stored, str):
         return stored
+    if not isinstance(stored, bytes):
+        raise UnreadableValue("a stored text is none")
     try:
         return zlib.decompress(stored).decode("utf-8", "surrogatepass")
     except (zlib.error, UnicodeDecodeError) as error:

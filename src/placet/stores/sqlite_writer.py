@@ -116,6 +116,7 @@ class Writer:
         self._connection: sqlite3.Connection | None = self._open()
         self._kept: dict[tuple[str, str], Base] = {}
         self._data_version = -1
+        self._kept_stamp = -1  # The stamp that is in the file, where this process put it there.
         self._queue: SimpleQueue[_Asked | _Chore | None] = SimpleQueue()
         self._closing = False
         self._guard = threading.Lock()
@@ -180,13 +181,12 @@ class Writer:
         answers: list[Answer | Exception | None] = []
         try:
             connection = self._begin()
-            stamp = self.last_stamp
             wrote_any = False
             for item in batch:
                 answer, wrote = self._apart(connection, item, alone=len(batch) == 1)
                 answers.append(answer)
                 wrote_any = wrote_any or wrote
-            if wrote_any and self.last_stamp != stamp:
+            if wrote_any and self.last_stamp != self._kept_stamp:
                 connection.execute(SQL["put_stamp"], (self.last_stamp,))
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 fails closed: no command of the batch happened
@@ -194,6 +194,8 @@ class Writer:
             for item in batch:
                 item.answer.set_exception(as_placet_error(error, self._path))
             return
+        if wrote_any:
+            self._kept_stamp = self.last_stamp
         for item, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Exception):
                 item.answer.set_exception(answer)
@@ -338,7 +340,7 @@ class Writer:
     def _drop_connection(self) -> None:
         """Let go of the connection, and of all that was remembered with it."""
         self._kept.clear()
-        self._data_version = -1
+        self._data_version = self._kept_stamp = -1
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(sqlite3.Error):  # Closing rolls back; that it fails changes nothing.

@@ -12,6 +12,8 @@ is the answer; a failed commit fails every command in it, and then none of them 
 - Every query begins with the tenant (G11); only `due` looks across tenants, for the worker.
 - What a store cannot read (an event or a part written by a newer version) is a `StoreTrouble` with
   code `newer_value` for that session alone (D7).
+- A text is held against its reference, and a row's columns against its value, whenever they are
+  read: what was put in another's place is refused (`store_damaged`), and nothing is built on it.
 - Reads see what was committed before they began, and never wait for a writer.
 - A `SessionEnded` that erases destroys the session's texts, and what they were sealed with, in the
   same transaction (H4). Its log, and the rows that follow from it, stay.
@@ -19,7 +21,7 @@ is the answer; a failed commit fails every command in it, and then none of them 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,7 +30,7 @@ from typing import Literal, Protocol
 
 from placet.core.commands import Command, Names
 from placet.core.events import Event
-from placet.core.records import EntryRow, NameKind, NoticeKind
+from placet.core.records import EntryKind, EntryRow, NameKind, NoticeKind
 from placet.core.state import Call, Request, Run, Session
 from placet.core.values import Occurrence
 from placet.stores.sealing import KeyPort
@@ -120,6 +122,25 @@ class Standing:
     head: Literal["keyed", "forged", "unkeyed", "unchecked", "plain"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What of a session stands in the store beside its values, whole, to be held to its events.
+
+    `entries` has each transcript entry's kind and its text's reference by (run, step, index),
+    `names` a step by (run, kind, name), and `notices` what has not left, by request and kind.
+    `events` counts all there are, and `stamp` is the last that the store gave to any command.
+    """
+
+    events: int
+    stamp: datetime
+    calls: frozenset[Occurrence]
+    noes: frozenset[tuple[str, str]]
+    entries: Mapping[tuple[str, int, int], tuple[EntryKind, str]]
+    names: Mapping[tuple[str, NameKind, str], int]
+    texts: frozenset[str]
+    notices: frozenset[tuple[str, NoticeKind]]
+
+
 class Store(Protocol):
     """The domain's verbs. All are synchronous, and safe to call from several threads."""
 
@@ -191,6 +212,14 @@ class Store(Protocol):
 
     def standing(self, tenant: str, session: str) -> Standing | None:
         """Say how a session stands to the store's key; None: there is no such session."""
+        ...
+
+    def kept(self, tenant: str, session: str) -> Kept:
+        """Say what stands of a session beside its values, for `audit verify`."""
+        ...
+
+    def strays(self, tenant: str) -> Sequence[str]:
+        """Name the sessions of which there are rows, and not their own."""
         ...
 
     def due(self, *, within: timedelta = timedelta(0), limit: int = 100) -> Sequence[RunRow]:

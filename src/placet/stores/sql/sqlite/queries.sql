@@ -5,37 +5,37 @@ WHERE tenant = ? AND id = ?;
 
 -- name: active_runs
 -- What has not ended in a session.
-SELECT value, wake_at FROM runs INDEXED BY runs_active
+SELECT value, wake_at, id, active FROM runs INDEXED BY runs_active
 WHERE tenant = ? AND session = ? AND active = 1;
 
 -- name: open_calls
 -- The calls of a session that have no result yet.
-SELECT value FROM calls INDEXED BY calls_open WHERE tenant = ? AND session = ? AND open = 1;
+SELECT value, run, step, place, open FROM calls INDEXED BY calls_open WHERE tenant = ? AND session = ? AND open = 1;
 
 -- name: pending_requests
 -- The requests of a session that still wait.
-SELECT value FROM requests WHERE tenant = ? AND session = ? AND pending > 0;
+SELECT value, id, pending, deadline_at FROM requests WHERE tenant = ? AND session = ? AND pending > 0;
 
 -- name: run
 -- A run, ended or not.
-SELECT value FROM runs WHERE tenant = ? AND session = ? AND id = ?;
+SELECT value, id, active FROM runs WHERE tenant = ? AND session = ? AND id = ?;
 
 -- name: step
 -- The calls of one step, open or not.
-SELECT value FROM calls WHERE tenant = ? AND session = ? AND run = ? AND step = ?;
+SELECT value, run, step, place, open FROM calls WHERE tenant = ? AND session = ? AND run = ? AND step = ?;
 
 -- name: call
 -- A call, open or not.
-SELECT value FROM calls
+SELECT value, run, step, place, open FROM calls
 WHERE tenant = ? AND session = ? AND run = ? AND step = ? AND place = ?;
 
 -- name: request
 -- A request, closed or not.
-SELECT value FROM requests WHERE tenant = ? AND session = ? AND id = ?;
+SELECT value, id, pending, deadline_at FROM requests WHERE tenant = ? AND session = ? AND id = ?;
 
 -- name: no
 -- A remembered "no".
-SELECT value FROM noes WHERE tenant = ? AND session = ? AND run = ? AND call_key = ?;
+SELECT value, run, call_key FROM noes WHERE tenant = ? AND session = ? AND run = ? AND call_key = ?;
 
 -- name: command
 -- Where the events of a command that was carried out before begin, and how many they are.
@@ -207,50 +207,50 @@ WHERE tenant = ? AND session = ? AND run = ? AND kind = ? AND name = ?;
 
 -- name: find_request
 -- A request of a tenant, in whatever session.
-SELECT tenant, session, value FROM requests WHERE tenant = ? AND id = ?;
+SELECT tenant, session, value, id, pending, deadline_at FROM requests WHERE tenant = ? AND id = ?;
 
 -- name: find_run
 -- A run of a tenant, in whatever session.
-SELECT tenant, session, value, wake_at FROM runs WHERE tenant = ? AND id = ?;
+SELECT tenant, session, value, wake_at, id, active FROM runs WHERE tenant = ? AND id = ?;
 
 -- name: tenant_pending
 -- What waits in a tenant, by deadline.
-SELECT tenant, session, value FROM requests WHERE tenant = ? AND pending = 1
+SELECT tenant, session, value, id, pending, deadline_at FROM requests WHERE tenant = ? AND pending = 1
 ORDER BY deadline_at, rowid;
 
 -- name: session_pending
 -- What waits in a session, by deadline.
-SELECT tenant, session, value FROM requests WHERE tenant = ? AND session = ? AND pending = 1
+SELECT tenant, session, value, id, pending, deadline_at FROM requests WHERE tenant = ? AND session = ? AND pending = 1
 ORDER BY deadline_at, rowid;
 
 -- name: tenant_requests
 -- All requests of a tenant, the newest first.
-SELECT tenant, session, value FROM requests NOT INDEXED WHERE tenant = ?
+SELECT tenant, session, value, id, pending, deadline_at FROM requests NOT INDEXED WHERE tenant = ?
 ORDER BY rowid DESC;
 
 -- name: session_requests
 -- All requests of a session, the newest first.
-SELECT tenant, session, value FROM requests INDEXED BY requests_of_session
+SELECT tenant, session, value, id, pending, deadline_at FROM requests INDEXED BY requests_of_session
 WHERE tenant = ? AND session = ? ORDER BY rowid DESC;
 
 -- name: tenant_runs
 -- All runs of a tenant, the newest first.
-SELECT tenant, session, value, wake_at FROM runs NOT INDEXED
+SELECT tenant, session, value, wake_at, id, active FROM runs NOT INDEXED
 WHERE tenant = ? ORDER BY rowid DESC;
 
 -- name: tenant_active_runs
 -- The runs of a tenant that have not ended, the newest first.
-SELECT tenant, session, value, wake_at FROM runs INDEXED BY runs_active
+SELECT tenant, session, value, wake_at, id, active FROM runs INDEXED BY runs_active
 WHERE tenant = ? AND active = 1 ORDER BY rowid DESC;
 
 -- name: session_runs
 -- All runs of a session, the newest first.
-SELECT tenant, session, value, wake_at FROM runs INDEXED BY runs_of_session
+SELECT tenant, session, value, wake_at, id, active FROM runs INDEXED BY runs_of_session
 WHERE tenant = ? AND session = ? ORDER BY rowid DESC;
 
 -- name: session_active_runs
 -- The runs of a session that have not ended, the newest first.
-SELECT tenant, session, value, wake_at FROM runs INDEXED BY runs_active
+SELECT tenant, session, value, wake_at, id, active FROM runs INDEXED BY runs_active
 WHERE tenant = ? AND session = ? AND active = 1 ORDER BY rowid DESC;
 
 -- name: sessions
@@ -261,9 +261,56 @@ SELECT id FROM sessions WHERE tenant = ? ORDER BY id;
 -- The heads of all sessions, of all tenants.
 SELECT tenant, id, seq, head, data_key, mac FROM sessions ORDER BY tenant, id;
 
+-- name: kept_events
+-- How many events of a session there are, whatever their seqs.
+SELECT count(*) FROM events WHERE tenant = ? AND session = ?;
+
+-- name: kept_calls
+-- Where the calls of a session stand.
+SELECT run, step, place FROM calls WHERE tenant = ? AND session = ?;
+
+-- name: kept_noes
+-- What the noes of a session are to.
+SELECT run, call_key FROM noes WHERE tenant = ? AND session = ?;
+
+-- name: kept_entries
+-- The transcript of a session, without its texts.
+SELECT run, step, place, kind, ref FROM transcript WHERE tenant = ? AND session = ?;
+
+-- name: kept_names
+-- The names of a session's steps.
+SELECT run, kind, name, step FROM step_names WHERE tenant = ? AND session = ?;
+
+-- name: kept_texts
+-- The references of a session's texts.
+SELECT ref FROM payloads WHERE tenant = ? AND session = ?;
+
+-- name: kept_notices
+-- A session's notices that have not left.
+SELECT request, kind FROM outbox WHERE tenant = ? AND session = ?;
+
+-- name: strays
+-- Sessions of which there are rows, and not their own.
+WITH given AS (SELECT ? AS tenant)
+SELECT session FROM events WHERE tenant = (SELECT tenant FROM given)
+UNION SELECT session FROM runs WHERE tenant = (SELECT tenant FROM given)
+UNION SELECT session FROM calls WHERE tenant = (SELECT tenant FROM given)
+UNION SELECT session FROM requests WHERE tenant = (SELECT tenant FROM given)
+UNION SELECT session FROM noes WHERE tenant = (SELECT tenant FROM given)
+UNION SELECT session FROM grants WHERE tenant = (SELECT tenant FROM given)
+UNION SELECT session FROM payloads WHERE tenant = (SELECT tenant FROM given)
+UNION SELECT session FROM transcript WHERE tenant = (SELECT tenant FROM given)
+UNION SELECT session FROM step_names WHERE tenant = (SELECT tenant FROM given)
+UNION SELECT session FROM outbox WHERE tenant = (SELECT tenant FROM given)
+EXCEPT SELECT id FROM sessions WHERE tenant = (SELECT tenant FROM given) ORDER BY 1;
+
+-- name: triggers
+-- What would write along with us: placet has none of its own.
+SELECT count(*) FROM sqlite_schema WHERE type = 'trigger';
+
 -- name: due
 -- Runs, of all tenants, that are to be looked at.
-SELECT tenant, session, value, wake_at FROM runs WHERE wake_at <= ?
+SELECT tenant, session, value, wake_at, id, active FROM runs WHERE wake_at <= ?
 ORDER BY wake_at, rowid;
 
 -- name: outbox
@@ -309,7 +356,7 @@ INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = e
 
 -- name: grants
 -- The standing grants of a session.
-SELECT value FROM grants WHERE tenant = ? AND session = ?;
+SELECT value, id FROM grants WHERE tenant = ? AND session = ?;
 
 -- name: put_grant
 -- A grant that was given, or counted on.

@@ -50,7 +50,8 @@ def test_verify_finds_a_request_that_was_changed_by_hand(place: Place) -> None:
     place.waiting(session="untouched")
     with closing(sqlite3.connect("placet.db")) as connection, connection:
         connection.execute(
-            "UPDATE requests SET value = json_set(value, '$.state', json(?)) WHERE id = ?",
+            "UPDATE requests SET pending = 2, value = json_set(value, '$.state', json(?))"
+            " WHERE id = ?",
             ('{"is":"Approved","votes":["eve"]}', request),
         )
 
@@ -313,7 +314,8 @@ def test_the_doctor_names_what_is_late_and_what_is_unsettled(
     settlement = do("resume", run, "--json").document["waiting"][0]
     with closing(sqlite3.connect("placet.db")) as connection, connection:
         connection.execute(
-            "UPDATE requests SET value = json_set(value, '$.deadline_at', 1) WHERE id = ?",
+            "UPDATE requests SET deadline_at = 1,"
+            " value = json_set(value, '$.deadline_at', 1) WHERE id = ?",
             (settlement,),
         )
 

@@ -97,7 +97,7 @@ BAD = [
     bad(
         tidy.bodies_have_one_door,
         "src/placet/agent/side.py",
-        "from placet.runtime.effects import attempt, described",
+        "from placet.runtime.bodies import attempt, described",
         "placet.agent.side enters attempt: go through placet.runtime.gate",
     ),
     bad(
@@ -144,7 +144,7 @@ GOOD = [
     bad(
         tidy.bodies_have_one_door,
         "src/placet/runtime/gate.py",
-        "from placet.runtime.effects import attempt",
+        "from placet.runtime.bodies import attempt",
         "",
     ),
     bad(tidy.core_is_pure, CORE, "from datetime import datetime, UTC\nimport hashlib", ""),

@@ -53,7 +53,7 @@ UP_ALL_THE_SAME = {
 }
 
 #: Who may enter a tool's body: the one door, and what takes up what went wrong behind it (G2).
-BODIES = "placet.runtime.effects"
+BODIES = "placet.runtime.bodies"
 ENTERS = frozenset({"attempt", "probe", "way_back"})
 DOORS = frozenset({"placet.runtime.gate", "placet.runtime.recovering"})
 

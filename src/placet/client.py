@@ -15,13 +15,13 @@ from typing import Literal, Self, TypeVar, Unpack, get_args
 from placet.agent.agent import Agent
 from placet.agent.tools import ToolOptions
 from placet.agent.watching import Watcher, Watching
+from placet.client_decisions import Deciding
 from placet.core import commands as c
 from placet.core import wording
 from placet.core.errors import InvalidDeclaration, InvalidInput
 from placet.core.spoken import refuse_command
 from placet.core.state import RunOver
 from placet.core.values import Mode
-from placet.deciding import Deciding
 from placet.driving import Driving, root_of
 from placet.explaining import Explaining
 from placet.guarding import Guarded, Terms

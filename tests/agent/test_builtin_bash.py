@@ -21,8 +21,8 @@ from placet.agent.builtin import shell
 from placet.agent.builtin.workspace import Workspace
 from placet.core.commands import Failed, Succeeded
 from placet.runtime.authority import MARK, inside_tool
+from placet.runtime.bodies import Outcome, attempt
 from placet.runtime.declarations import InvalidArguments
-from placet.runtime.effects import Outcome, attempt
 from tests.cli.place import TOKENS, Place
 from tests.tidy import ROOT
 

@@ -16,8 +16,8 @@ from placet.agent.builtin.confinement import Confinement, OutOfReach
 from placet.agent.builtin.workspace import Workspace
 from placet.core.commands import Failed, Succeeded
 from placet.runtime import protected
+from placet.runtime.bodies import attempt
 from placet.runtime.declarations import InvalidArguments
-from placet.runtime.effects import attempt
 
 SECRET = "nobody shall read this"
 

@@ -18,7 +18,7 @@ import pytest
 
 from placet.core.codec import chain_hash, micros_of
 from placet.core.errors import InvalidInput
-from placet.runtime.files import export, read_directory, safe_name
+from placet.runtime.state_files import export, read_directory, safe_name
 from placet.stores.sqlite import SqliteStore
 from tests.cli.place import LEGACY, Place, do
 

@@ -12,7 +12,7 @@ import pytest
 from placet.core.canonical import digest_of
 from placet.core.values import Escalation
 from placet.policy.faults import PolicyTrouble
-from placet.policy.people import members
+from placet.policy.groups import members
 from placet.policy.reading import MAX_BYTES, MAX_GROUPS, MAX_RULES, read
 from placet.policy.rules import Argument, CostAbove, Demands
 from tests.policy.files import NAME, faults, policy, rule

@@ -21,7 +21,7 @@ from placet.core.commands import Failed, Succeeded, Unknown
 from placet.core.state import CallOver
 from placet.core.values import Holder, Occurrence
 from placet.runtime import processes
-from placet.runtime.effects import Outcome, attempt
+from placet.runtime.bodies import Outcome, attempt
 from tests.runtime.desk import Desk
 
 FIRST = Occurrence("run_1", 1, 0)

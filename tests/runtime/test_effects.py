@@ -17,7 +17,7 @@ from placet import NotDone, NotPermitted, tool
 from placet.agent.tools import Tool
 from placet.core.commands import Failed, Succeeded, Unknown
 from placet.runtime.authority import MARK, refuse_inside_tool
-from placet.runtime.effects import Outcome, attempt
+from placet.runtime.bodies import Outcome, attempt
 
 
 def ended(declared: Tool, **arguments: Any) -> Outcome:

@@ -18,7 +18,7 @@ import pytest
 from placet import Unsure, tool
 from placet.agent.models.scripted import call, raw_call, say
 from placet.runtime.authority import MARK, inside_tool
-from placet.runtime.effects import environment_of, probe
+from placet.runtime.bodies import environment_of, probe
 from tests.runtime.desk import Desk, effect
 
 NOW = timedelta(milliseconds=1)

@@ -23,7 +23,7 @@ from placet.core import (
     evolve,
 )
 from placet.core.unfolding import Unfolding
-from placet.runtime import attempts, effects, gate, processes
+from placet.runtime import attempts, bodies, gate, processes
 from tests.simulation.planning import plan_of
 from tests.simulation.promises import Fault
 from tests.simulation.world import World
@@ -105,7 +105,7 @@ MUTANTS = (
     ),
     _mutant(
         "a lost connection counts as not done",
-        effects.judged,
+        bodies.judged,
         "return Unknown(cause=cause, body_over=True, spread=spread)\n    return Failed",
         "return Failed(error=cause, not_done=True, spread=spread)\n    return Failed",
         "D4",

@@ -38,8 +38,8 @@ from placet.core.errors import (
 from placet.guarding import EditedWarning, Terms
 from placet.portal import blocking
 from placet.runtime.authority import refuse_inside_tool
+from placet.runtime.bodies import described
 from placet.runtime.declarations import Arguments, Declaration, Happened, InvalidArguments
-from placet.runtime.effects import described
 from placet.runtime.hosting import LOOK_AGAIN, Answered, Entry, Waiting
 from placet.runtime.threads import in_thread
 from placet.settings import current_account

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from placet.adapters.langgraph_steps import Point
 from placet.core.errors import InvalidDeclaration, Trouble
-from placet.runtime.courses import Courses
 from placet.runtime.declarations import Declaration
+from placet.runtime.hosted_drivers import Courses
 from placet.runtime.hosting import Hosting, Waiting
 from placet.runtime.threads import in_thread
 

@@ -16,8 +16,8 @@ from placet.agent.signatures import Signature
 from placet.agent.tools import Tool, ToolOptions, tool
 from placet.core.canonical import JsonValue
 from placet.core.errors import InvalidDeclaration, InvalidInput
+from placet.runtime.bodies import text_of
 from placet.runtime.declarations import Arguments, Declaration, NotDone
-from placet.runtime.effects import text_of
 
 if TYPE_CHECKING:
     from langchain_core.messages import ToolMessage

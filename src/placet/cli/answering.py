@@ -10,9 +10,9 @@ import click
 
 from placet.cli.deciding import asked, bound_digest, decision_of, identified
 from placet.cli.identity import who_decides
-from placet.cli.office import office
 from placet.cli.output import Given
-from placet.cli.standing import finding_word
+from placet.cli.status import finding_word
+from placet.cli.store import office
 from placet.core.display import visible
 from placet.core.errors import InvalidInput
 from placet.core.state import Settled

@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from placet.cli.office import existing_store
 from placet.cli.output import Exit, Given, counted, shared, tell
+from placet.cli.store import existing_store
 from placet.core.display import visible
 from placet.core.errors import InvalidInput, NotFound, Refusal
 from placet.keyring import OLD_KEY, OLD_KEY_FILE, old_key_of, shared_key_of, signing_key_of
@@ -21,9 +21,9 @@ from placet.runtime.anchors import Anchored, verify_anchors
 from placet.runtime.audit import Verified, strays, unwalked, verify
 from placet.runtime.authority import refuse_under_mark
 from placet.runtime.export_agentack import trace
-from placet.runtime.files import instant
 from placet.runtime.keys import Checker, SharedKey, public_key_in, signing_key_in
 from placet.runtime.receipts import check_receipt, read_receipt, receipt
+from placet.runtime.state_files import instant
 from placet.settings import Settings
 from placet.stores.store import KeyedStore, Store
 

@@ -22,8 +22,8 @@ from placet.cli.apps import app_option, opened, the_agent
 from placet.cli.carrying import Onlooker, carried
 from placet.cli.chat_requests import Requests, Shown
 from placet.cli.identity import TOKEN, Identity, who_decides
+from placet.cli.inbox import inbox_listed, shown
 from placet.cli.lines import Lines, lines_of_stdin
-from placet.cli.looking import inbox_listed, shown
 from placet.cli.output import (
     Exit,
     Given,
@@ -37,7 +37,7 @@ from placet.cli.progress import Family
 from placet.cli.scene import Scene, scene_of
 from placet.cli.sessions import session_here, session_option
 from placet.cli.slash import Slash, help_text, parsed
-from placet.cli.standing import standing_of, unsettled_lines
+from placet.cli.status import standing_of, unsettled_lines
 from placet.core.commands import Names
 from placet.core.display import visible
 from placet.core.errors import (

@@ -15,9 +15,9 @@ from placet.cards import telling_of
 from placet.cli.cards import laid_out
 from placet.cli.editing import arguments_text, assignment, stored_arguments
 from placet.cli.identity import Identity
-from placet.cli.looking import card_text
+from placet.cli.inbox import card_text
 from placet.cli.output import tell
-from placet.cli.standing import about
+from placet.cli.status import about
 from placet.core.card import Card
 from placet.core.display import visible
 from placet.core.errors import Conflict, InvalidInput, NotPermitted

@@ -17,9 +17,9 @@ from placet.cards import telling_of
 from placet.cli.cards import laid_out
 from placet.cli.granting import grant_document, grant_line, granting, in_words, terms_of
 from placet.cli.identity import Identity, confirmed, who_decides
-from placet.cli.office import card_document, office, record_of
 from placet.cli.output import Given, runnable, shared
-from placet.cli.standing import last_line
+from placet.cli.status import last_line
+from placet.cli.store import card_document, office, record_of
 from placet.core.card import Card, Field, fields_of, status_of
 from placet.core.card_parts import argument_rows
 from placet.core.card_surfaces import plain_rows

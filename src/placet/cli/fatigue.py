@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from placet.cli.office import existing_store
 from placet.cli.output import Given, counted, shared
+from placet.cli.store import existing_store
 from placet.core.display import visible
 from placet.core.errors import NotFound
 from placet.runtime.fatigue import QUICK, Fatigue, OfRule, count

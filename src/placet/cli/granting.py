@@ -12,14 +12,14 @@ from typing import Any, Literal, TypeVar
 import click
 
 from placet.cli.identity import who_decides
-from placet.cli.office import office
 from placet.cli.output import Given, shared
+from placet.cli.store import office
 from placet.core.display import visible
 from placet.core.errors import InvalidInput
 from placet.core.state import Grant
 from placet.core.values import GrantTerms
 from placet.people import People
-from placet.runtime.files import instant
+from placet.runtime.state_files import instant
 
 F = TypeVar("F", bound=Callable[..., Any])
 

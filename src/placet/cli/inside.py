@@ -24,7 +24,7 @@ from placet.core.state import Asking, Call, CallOver, Delegated, RunOver, Sessio
 from placet.core.values import Occurrence
 from placet.people import People
 from placet.runtime.engine import Engine
-from placet.runtime.files import instant
+from placet.runtime.state_files import instant
 from placet.stores.store import RequestRow, RunRow
 
 #: How a call stands that has no result yet, by the name of its state.

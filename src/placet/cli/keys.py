@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from placet.cli.identity import confirmed
-from placet.cli.office import existing_store, office
 from placet.cli.output import Exit, Given, counted, shared, tell
+from placet.cli.store import existing_store, office
 from placet.core.display import visible
 from placet.core.errors import InvalidSetting
 from placet.keyring import key_of, old_key_of

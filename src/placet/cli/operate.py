@@ -17,7 +17,7 @@ from typing import Literal
 
 import click
 
-from placet.cli.keeping import keeping
+from placet.cli.key_checks import keeping
 from placet.cli.output import Exit, Given, counted, shared
 from placet.core.display import visible
 from placet.core.errors import InvalidInput, PlacetError
@@ -215,7 +215,7 @@ def _named(settings: Settings) -> frozenset[str]:
     policy = PolicyFile.of(settings.policy).now(settings.approvers).policy
     if policy is None:
         return frozenset(settings.approvers)
-    from placet.policy.people import named  # Where there is a policy file alone.
+    from placet.policy.groups import named  # Where there is a policy file alone.
 
     return frozenset(settings.approvers) | named(policy)
 

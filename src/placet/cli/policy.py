@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placet.cli.apps import app_option, opened
-from placet.cli.office import existing_store
 from placet.cli.output import Exit, Given, counted, shared
+from placet.cli.store import existing_store
 from placet.core.display import visible
 from placet.core.errors import InvalidInput, NotFound
 from placet.opening import store_path
@@ -25,7 +25,7 @@ from placet.policy.noting import notes
 from placet.policy.reading import MAX_BYTES, read
 from placet.policy.rules import Policy
 from placet.runtime.policies import FILE
-from placet.runtime.trials import Trial, trials
+from placet.runtime.shadow_report import Trial, trials
 from placet.settings import Settings
 
 if TYPE_CHECKING:

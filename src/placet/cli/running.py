@@ -14,7 +14,7 @@ from placet.cli.live import LiveText
 from placet.cli.output import Exit, Given, runnable, shared, tell, with_ways_out
 from placet.cli.progress import Family, Progress
 from placet.cli.sessions import mode_option, session_here, session_option
-from placet.cli.standing import standing_of, unsettled_lines
+from placet.cli.status import standing_of, unsettled_lines
 from placet.core.commands import Names
 from placet.core.display import visible
 from placet.core.errors import Conflict, InProgress, ModelTrouble

@@ -8,15 +8,15 @@ from typing import Any
 import click
 
 from placet.cli.listing import limit_option, more_line
-from placet.cli.office import office
 from placet.cli.output import Given, shared
-from placet.cli.standing import Standing, standing_of, unsettled_lines, ways_of
+from placet.cli.status import Standing, standing_of, unsettled_lines, ways_of
+from placet.cli.store import office
 from placet.core.commands import Names
 from placet.core.display import visible
 from placet.core.state import RunOver
 from placet.results import runs_of
 from placet.runtime.authority import refuse_under_mark
-from placet.runtime.files import instant
+from placet.runtime.state_files import instant
 from placet.settings import current_account
 from placet.stores.store import RunRow, Store
 

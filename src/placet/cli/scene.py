@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from placet.cli.standing import standing_of
+from placet.cli.status import standing_of
 from placet.core.state import Delegated, Resting, Run, RunOver, Session, Working
 from placet.core.work import Done, Wait, Work, next_work
 from placet.runtime.engine import Engine

@@ -13,10 +13,10 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from placet.cli.office import office
 from placet.cli.output import Given, shared
 from placet.cli.runs import run_document, standing_in
-from placet.cli.standing import unsettled_lines
+from placet.cli.status import unsettled_lines
+from placet.cli.store import office
 from placet.core.display import visible
 from placet.core.values import Mode
 from placet.runtime.authority import refuse_under_mark

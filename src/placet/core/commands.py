@@ -20,7 +20,7 @@ from placet.core.decisions import Reject as Reject
 from placet.core.decisions import Revoke as Revoke
 from placet.core.decisions import Settle as Settle
 from placet.core.decisions import Withdraw as Withdraw
-from placet.core.naming import Names as Names
+from placet.core.names import Names as Names
 from placet.core.proposals import Proposal as Proposal
 from placet.core.proposals import Sound as Sound
 from placet.core.proposals import Unsound as Unsound

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from placet.core.deciders import StandIns
-from placet.core.naming import Names
+from placet.core.names import Names
 from placet.core.proposals import Sound
 from placet.core.values import GrantTerms, Principal
 

@@ -16,7 +16,7 @@ from placet.core.deciders import StandIns, with_heirs
 from placet.core.state import Request
 from placet.core.values import REQUESTER
 from placet.policy.demands import joined
-from placet.policy.people import deputies, members, with_deputies
+from placet.policy.groups import deputies, members, with_deputies
 from placet.policy.rules import Policy
 from placet.policy.ruling import BY_POLICY, Circle, defaults
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from placet.core.values import Escalation, Hold
-from placet.policy.people import members
+from placet.policy.groups import members
 from placet.policy.rules import Demands, Policy
 
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from placet.core.values import EVERY_SURFACE
 from placet.policy.faults import Fault
+from placet.policy.groups import members
 from placet.policy.operators import matches_pattern
-from placet.policy.people import members
 from placet.policy.rules import Argument, Policy, SelectorKind
 
 _CALLED: Mapping[SelectorKind, str] = {

@@ -17,8 +17,8 @@ from placet.core.canonical import JsonValue
 from placet.core.values import REQUESTER
 from placet.policy.faults import Fault, PolicyTrouble
 from placet.policy.fields import Fields, Table
+from placet.policy.groups import folded, members
 from placet.policy.lines import Path, lines_of
-from placet.policy.people import folded, members
 from placet.policy.reading_rules import HOLDS, approvers, rule_from
 from placet.policy.rules import ANY, GROUP, Defaults, Delegation, Mode, Policy, Rule
 

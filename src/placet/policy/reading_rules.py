@@ -13,9 +13,9 @@ from placet.core.errors import InvalidInput
 from placet.core.values import Escalation, Hold
 from placet.policy.cel import ExpressionTrouble, checked
 from placet.policy.fields import Fields, Table
+from placet.policy.groups import people_in
 from placet.policy.lines import Path
 from placet.policy.operators import number
-from placet.policy.people import people_in
 from placet.policy.rules import (
     ANY,
     GROUP,

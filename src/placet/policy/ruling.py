@@ -24,7 +24,7 @@ from placet.core.values import (
 from placet.policy.conditions import Facts
 from placet.policy.demands import Joined, joined
 from placet.policy.evaluating import Checked, Evaluation, evaluate
-from placet.policy.people import members, with_deputies
+from placet.policy.groups import members, with_deputies
 from placet.policy.rules import Policy
 
 #: What stands before the names of rules in a ruling's `rule`.

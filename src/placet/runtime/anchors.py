@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from placet.core.errors import InvalidInput, StoreTrouble
-from placet.runtime.files import instant
 from placet.runtime.keys import Checker, Signer
 from placet.runtime.protected import protect
+from placet.runtime.state_files import instant
 from placet.stores.store import Head, Store
 
 #: How often a worker adds an anchor, where something has changed.

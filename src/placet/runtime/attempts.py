@@ -21,7 +21,7 @@ from placet.core.errors import Conflict, NotFound, StaleHolder, StoreTrouble
 from placet.core.events import AttemptBegun
 from placet.core.state import Call, Executing
 from placet.core.values import Draft, Occurrence, action_digest, draft_from
-from placet.runtime.effects import Outcome, described
+from placet.runtime.bodies import Outcome, described
 from placet.runtime.engine import Engine
 from placet.runtime.processes import awake
 from placet.stores.store import Answer

@@ -33,8 +33,8 @@ from placet.core.errors import NotFound, Refusal, StoreTrouble
 from placet.core.records import NameKind, entries, notices, step_names
 from placet.core.state import Request, Resting, Run, Session
 from placet.core.values import Payload, action_digest
-from placet.runtime.files import ALL
 from placet.runtime.rebuilding import Rebuilt
+from placet.runtime.state_files import ALL
 from placet.stores.store import Kept, Recorded, Store
 
 #: How often a session that is being written meanwhile is looked at again.

@@ -21,7 +21,7 @@ from placet.core.deciders import StandIns, may_decide, with_heirs
 from placet.core.errors import NotPermitted
 from placet.core.state import Request
 from placet.runtime.policies import PolicyFile, Standing, version_of
-from placet.runtime.succeeded import Succeeded
+from placet.runtime.seen_kinds import Succeeded
 
 #: How long a request waits for people where nothing else is said.
 REQUEST_LASTS = timedelta(hours=24)

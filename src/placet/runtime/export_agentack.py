@@ -29,7 +29,7 @@ from typing import Any
 from placet.core import events as e
 from placet.core.codec import decode_event
 from placet.core.values import Occurrence, idempotency_key
-from placet.runtime.files import instant
+from placet.runtime.state_files import instant
 from placet.stores.store import Recorded
 
 #: The version of the trace's form.

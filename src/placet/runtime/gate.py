@@ -31,14 +31,14 @@ from placet.core.values import (
 )
 from placet.runtime.attempts import Attempts
 from placet.runtime.authority import Authority, Deciders
-from placet.runtime.declarations import (
-    Body,
-)
-from placet.runtime.effects import (
+from placet.runtime.bodies import (
     Outcome,
     attempt,
     described,
     snapshot_of,
+)
+from placet.runtime.declarations import (
+    Body,
 )
 from placet.runtime.engine import Engine
 from placet.runtime.processes import this_process

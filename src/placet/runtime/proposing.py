@@ -16,8 +16,8 @@ from placet.core.canonical import JsonValue, Unreadable, parse_arguments
 from placet.core.state import Request, Session
 from placet.core.values import Ask, CallCode, Display, Draft, Occurrence, Ruling, call_key
 from placet.runtime.authority import Authority, Deciders, deciders_by, people_by
+from placet.runtime.bodies import described, environment_of, preview_of
 from placet.runtime.declarations import Declaration, InvalidArguments, PolicyFunction
-from placet.runtime.effects import described, environment_of, preview_of
 from placet.runtime.engine import Engine
 from placet.runtime.rulings import Look, Rulings
 

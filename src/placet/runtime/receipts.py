@@ -21,8 +21,8 @@ from placet.core import events as e
 from placet.core.codec import chain_hash, decode_event, micros_of
 from placet.core.errors import Conflict, NotFound, StoreTrouble
 from placet.runtime.audit import verify
-from placet.runtime.files import instant
 from placet.runtime.keys import PublicKey, SigningKey
+from placet.runtime.state_files import instant
 from placet.stores.sealing import forged_head, key_missing
 from placet.stores.store import Recorded, Store
 

@@ -14,8 +14,8 @@ from placet.core.events import AttemptBegun
 from placet.core.state import Executing, Lost, UndoDue, Unwinding
 from placet.core.values import Occurrence, idempotency_key
 from placet.runtime.attempts import Attempts
+from placet.runtime.bodies import Outcome, attempt, probe, text_of, way_back
 from placet.runtime.declarations import Happened, NotHappened, Unsure
-from placet.runtime.effects import Outcome, attempt, probe, text_of, way_back
 from placet.runtime.engine import Engine
 from placet.runtime.processes import is_gone, this_process
 from placet.runtime.proposing import Toolbox

@@ -29,7 +29,7 @@ from placet.core.commands import Names, RecordDelivery
 from placet.core.errors import InvalidDeclaration, NotFound, PlacetError, Refusal, StoreTrouble
 from placet.core.records import NoticeKind
 from placet.core.state import Open, Request
-from placet.runtime.effects import described
+from placet.runtime.bodies import described
 from placet.runtime.engine import Engine
 from placet.stores.store import NoticeRow
 

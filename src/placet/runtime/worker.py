@@ -18,7 +18,7 @@ from placet.core.errors import InProgress, ModelTrouble, PlacetError, StoreTroub
 from placet.core.state import Working
 from placet.core.values import LEASE
 from placet.runtime.anchors import EVERY, Anchors
-from placet.runtime.effects import described
+from placet.runtime.bodies import described
 from placet.runtime.engine import Engine
 from placet.runtime.hosted_runs import LEFT_TO_CALLER
 from placet.runtime.processes import is_gone

@@ -28,10 +28,7 @@ from placet.agent.messages import (
 from placet.agent.models import OnText
 from placet.agent.models.anthropic_history import PROVIDER, wire_messages, wire_tools, without_call
 from placet.agent.models.anthropic_stream import MessageFold
-from placet.agent.models.connection import tls
-from placet.agent.models.mending import unclosed
-from placet.agent.models.raw_json import count, encodable, storable, text_of
-from placet.agent.models.settings import (
+from placet.agent.models.checks import (
     DEFAULT_TIMEOUT,
     NO_KEY,
     checked_extra_body,
@@ -41,6 +38,9 @@ from placet.agent.models.settings import (
     checked_url,
     need_package,
 )
+from placet.agent.models.connection import tls
+from placet.agent.models.mending import unclosed
+from placet.agent.models.raw_json import count, encodable, storable, text_of
 from placet.agent.models.streaming import TextWatcher, read_body
 from placet.agent.models.troubles import Troubles
 from placet.core.errors import InvalidInput, InvalidSetting

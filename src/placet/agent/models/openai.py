@@ -29,11 +29,7 @@ from placet.agent.messages import (
     distinct_ids,
 )
 from placet.agent.models import OnText
-from placet.agent.models.connection import tls
-from placet.agent.models.mending import UNBEGUN, wire_name, wire_text
-from placet.agent.models.openai_stream import ChatFold, content_text
-from placet.agent.models.raw_json import count, encodable, text_of
-from placet.agent.models.settings import (
+from placet.agent.models.checks import (
     DEFAULT_TIMEOUT,
     NO_KEY,
     checked_extra_body,
@@ -43,6 +39,10 @@ from placet.agent.models.settings import (
     checked_url,
     need_package,
 )
+from placet.agent.models.connection import tls
+from placet.agent.models.mending import UNBEGUN, wire_name, wire_text
+from placet.agent.models.openai_stream import ChatFold, content_text
+from placet.agent.models.raw_json import count, encodable, text_of
 from placet.agent.models.streaming import TextWatcher, read_body
 from placet.agent.models.troubles import MAX_MESSAGE, Troubles, with_message
 

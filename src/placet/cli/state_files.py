@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from placet.cli.office import existing_store
 from placet.cli.output import Given, counted, shared
+from placet.cli.store import existing_store
 from placet.core.display import visible
-from placet.runtime.files import Imported, export, read_directory
+from placet.runtime.state_files import Imported, export, read_directory
 from placet.settings import Settings
 from placet.stores.store import Store
 

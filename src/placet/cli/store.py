@@ -20,8 +20,8 @@ from placet.opening import open_store, store_path
 from placet.people import People
 from placet.runtime.authority import Authority
 from placet.runtime.engine import Engine
-from placet.runtime.files import instant, record
 from placet.runtime.policies import PolicyFile
+from placet.runtime.state_files import instant, record
 from placet.settings import Settings
 from placet.stores.sealing import KeyPort
 from placet.stores.store import KeyedStore, RequestRow

@@ -11,9 +11,9 @@ import click
 from placet.cli.cards import laid_out
 from placet.cli.inside import became, run_shown
 from placet.cli.listing import limit_option, more_line
-from placet.cli.office import card_document, office, record_of, records
 from placet.cli.output import Given, shared
-from placet.cli.standing import about
+from placet.cli.status import about
+from placet.cli.store import card_document, office, record_of, records
 from placet.cli.words import said
 from placet.core.card_words import Language
 from placet.core.display import columns, visible

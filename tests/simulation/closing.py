@@ -7,6 +7,7 @@ from placet.core.codec import decode_event, instant_of
 from placet.core.commands import Names
 from placet.core.evolve import evolve
 from placet.core.state import Session
+from placet.runtime.audit import verify
 from tests.simulation.disk import Book, Disk
 from tests.simulation.promises import Promises
 from tests.simulation.record import Record
@@ -21,6 +22,7 @@ def hold_the_end(promises: Promises, disk: Disk) -> None:
         _nothing_is_in_the_dark(promises, record)
     for book in disk.books.values():
         _the_log_is_the_state(promises, disk, book)
+        _the_record_is_sound(promises, disk, book)
     untold = [request for request in promises.opened if request not in promises.told]
     if untold:
         promises.fault("H3", f"nobody was told of {untold[0]}")
@@ -59,6 +61,14 @@ def _nothing_is_in_the_dark(promises: Promises, record: Record) -> None:
         if last is None or last.over != "lost" or call.settlements or call.ended_by == "probe":
             continue
         promises.fault("D4", f"what became of {call.at} was put to nobody")
+
+
+def _the_record_is_sound(promises: Promises, disk: Disk, book: Book) -> None:
+    """Hold that whatever befell, `audit verify` finds nothing to say against the record (H4)."""
+    store = SimulatedStore(disk, clock=lambda: instant_of(disk.stamp))
+    found = verify(store, book.tenant, book.session)
+    if not found.sound:
+        promises.fault("H4", f"the record of {book.session} is not sound: {found.findings[0]}")
 
 
 def _the_log_is_the_state(promises: Promises, disk: Disk, book: Book) -> None:

@@ -28,7 +28,7 @@ from placet.core.state import (
     Superseded,
     UndoDue,
 )
-from placet.core.values import idempotency_key
+from placet.core.values import idempotency_key, is_alike
 
 Decision = e.VoteCast | e.RequestRejected | e.RequestEdited | e.RequestSettled | e.QuestionAnswered
 
@@ -52,7 +52,8 @@ def _opened(state: Session, event: e.RequestOpened) -> Iterable[str]:
     if event.tool != call.tool or event.requester != run.requester:
         yield "it is of another tool, or for another person"
     if event.kind == "settlement":
-        if event.needs.approvers != call.approvers or event.needs.quorum != 1:
+        asked = (event.needs.approvers, event.needs.quorum, event.needs.exclude_requester)
+        if asked != (call.approvers, 1, call.not_requester):
             yield "others are asked to settle than the call says"
         return
     if event.digest != call.digest or event.request != short_id("rq", call.digest):
@@ -61,6 +62,8 @@ def _opened(state: Session, event: e.RequestOpened) -> Iterable[str]:
         before = state.requests[event.replaces]
         if (before.at, before.deadline_at) != (event.at, event.deadline_at):
             yield "it replaces one of another call, or of another deadline"
+        if event.asked_since not in (None, before.since):
+            yield "people are asked since another instant than before"
 
 
 def _decided(state: Session, event: Decision, *kinds: str, in_time: bool = True) -> Iterable[str]:
@@ -73,7 +76,7 @@ def _decided(state: Session, event: Decision, *kinds: str, in_time: bool = True)
         yield "its deadline had passed"
     if event.by not in request.people(state.now) and not event.stood_in:
         yield f"{event.by} was not asked, and stood in for nobody"
-    if request.needs.exclude_requester and event.by == request.requester:
+    if request.needs.exclude_requester and is_alike(event.by, request.requester):
         yield f"{event.by} made the request, and may not decide it"
 
 
@@ -142,7 +145,7 @@ def _escalated(state: Session, event: e.RequestEscalated) -> Iterable[str]:
     if (
         not step
         or step[0].approvers != event.approvers
-        or state.now < request.opened_at + step[0].after
+        or state.now < request.since + step[0].after
     ):
         yield "it is no step of its escalation that was due"
 

@@ -283,7 +283,10 @@ TAMPERINGS: dict[str, tuple[Tamper, str]] = {
         "extra_state",
     ),
     "a notice that no event brings": (
-        sql("INSERT INTO outbox VALUES (999, 'main', 's', 'rq_x', 'opened')"),
+        sql(
+            "INSERT INTO outbox (id, tenant, session, request, kind)"
+            " VALUES (999, 'main', 's', 'rq_x', 'opened')"
+        ),
         "extra_state",
     ),
     "an event far beyond the log's end": (

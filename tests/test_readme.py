@@ -120,6 +120,7 @@ def ledger(place: Path) -> list[str]:
 
 
 @pytest.mark.promise("D2", "G7")
+@pytest.mark.slow
 def test_the_example_waits_is_approved_by_another_process_and_pays_once(place: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     started = subprocess.run(

@@ -287,6 +287,7 @@ def test_thinking_stays_with_calls_whose_ids_were_made_distinct(server: ModelSer
     assert [block["tool_use_id"] for block in later["content"][:3]] == others
 
 
+@pytest.mark.slow
 def test_another_vendors_client_goes_by_text_and_calls(
     claude: AnthropicModel, model: OpenAIModel, server: ModelServer
 ) -> None:

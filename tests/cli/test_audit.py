@@ -157,6 +157,7 @@ def test_another_key_and_none_are_said_and_nothing_runs(
 
 
 @pytest.mark.promise("H4")
+@pytest.mark.slow
 def test_old_sessions_are_taken_under_a_key_if_they_are_sound(place: Place) -> None:
     decided(place)
     decided(place, session="touched")

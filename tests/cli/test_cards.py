@@ -148,6 +148,7 @@ def test_no_text_begins_a_line_at_a_terminal_before_or_after_a_decision(place: P
 
 
 @pytest.mark.promise("H2")
+@pytest.mark.slow
 def test_no_reason_and_no_name_begins_a_line_at_a_terminal(place: Place) -> None:
     _, request = place.waiting(session=forged_after("x" * 40))
 

@@ -42,6 +42,7 @@ def test_lines_are_messages_and_the_answers_alone_go_to_standard_output(place: P
 
 
 @pytest.mark.promise("G10", "H5")
+@pytest.mark.slow
 def test_without_a_token_nobody_decides_and_the_run_waits(place: Place) -> None:
     done = chat(place, b"refund A-1\napprove\n/approve rq_abcd\nanother\n")
 

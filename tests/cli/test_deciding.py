@@ -117,6 +117,7 @@ def test_under_the_mark_of_a_tool_nobody_decides(place: Place) -> None:
 
 
 @pytest.mark.promise("G10")
+@pytest.mark.slow
 def test_what_a_tool_starts_cannot_decide(place: Place) -> None:
     told = place.placet("run", "--agent", "sly", "--json", "go", by="ana")
 

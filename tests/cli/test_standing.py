@@ -453,6 +453,7 @@ def test_what_others_wrote_is_never_taken_for_a_command_that_is_printed(place: P
     assert "say `placet resume x` instead" in do("show", request, "--store", DEFAULT).out
 
 
+@pytest.mark.slow
 def test_a_resume_that_is_interrupted_says_how_to_go_on(place: Place) -> None:
     place.write("placet.toml", 'app = "tests.cli.talkers:support"\napprovers = ["ana"]')
     with dialog(place, "run", "--session", "main", "hang on") as begun:

@@ -93,6 +93,7 @@ def test_a_finding_that_was_typed_before_the_card_was_shown_settles_nothing(
 
 
 @pytest.mark.promise("H4", "H5")
+@pytest.mark.slow
 def test_texts_are_not_erased_by_a_word_that_was_typed_before_the_question(place: Place) -> None:
     run, _ = place.waiting()
     do("cancel", run)

@@ -276,6 +276,7 @@ HOSTILE_TEXTS = {
 
 @pytest.mark.promise("G4")
 @pytest.mark.parametrize("raw", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS.keys())
+@pytest.mark.slow
 def test_no_text_makes_reading_slow_or_deep(raw: str) -> None:
     began = time.process_time()
     is_readable(raw)
@@ -284,6 +285,7 @@ def test_no_text_makes_reading_slow_or_deep(raw: str) -> None:
 
 
 @pytest.mark.promise("G4")
+@pytest.mark.slow
 def test_an_object_within_itself_and_one_that_unfolds_without_end_are_unreadable() -> None:
     cycle: list[object] = []
     cycle += [cycle, cycle]

@@ -72,6 +72,7 @@ def test_a_secret_is_known_as_json_and_urls_write_it_and_line_by_line(
 
 
 @pytest.mark.promise("H2")
+@pytest.mark.slow
 def test_thousands_of_secrets_in_a_long_claim_make_a_card_in_seconds_not_minutes() -> None:
     making = Making({"tokens": [f"{number * 7919:09}" for number in range(5000)]})
     making.told(claim="1 " * 50_000)
@@ -82,6 +83,7 @@ def test_thousands_of_secrets_in_a_long_claim_make_a_card_in_seconds_not_minutes
 
 
 @pytest.mark.promise("H2")
+@pytest.mark.slow
 def test_secrets_that_are_parts_of_each_other_are_found_in_time() -> None:
     known = Known("b" + " bb" * count for count in range(1, 400))
     before = time.process_time()

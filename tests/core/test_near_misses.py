@@ -39,6 +39,7 @@ def test_a_near_miss_is_refused_or_brings_nothing_about(seed: int, moves: int) -
 
 @pytest.mark.promise("G6")
 @given(seed=st.integers(0, 2**32), moves=st.integers(0, 60))
+@pytest.mark.slow
 def test_in_every_life_a_call_has_at_most_one_result_and_an_ended_run_all_of_them(
     seed: int, moves: int
 ) -> None:

@@ -171,6 +171,7 @@ def test_a_yes_in_place_of_the_no_is_told_of_otherwise(tmp_path: Path) -> None:
     assert found == ["issue_refund -> refund A-43 issued"]
 
 
+@pytest.mark.slow
 def test_a_directory_that_holds_stores_is_not_written_to(printed: tuple[bytes, Path]) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "approval_gate.py"), str(printed[1])],

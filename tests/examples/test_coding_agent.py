@@ -57,6 +57,7 @@ def test_it_mends_and_tests_by_itself_and_asks_before_a_lock_file(
     assert "exit code 0" in told(placet)[-1].lower(), told(placet)[-1]
 
 
+@pytest.mark.slow
 def test_it_asks_before_it_pushes_and_pushes_what_was_approved_once(
     place: Path, placet: Placet
 ) -> None:

@@ -22,6 +22,7 @@ def test_what_the_model_is_told_is_what_the_page_says(tmp_path: Path) -> None:
     assert told in (ROOT / "docs/how-to/write-a-tool.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_example_runs_by_itself(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, str(ROOT / "examples/trip.py")],

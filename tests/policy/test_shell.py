@@ -281,6 +281,7 @@ def test_what_is_too_much_is_a_doubt(text: str, doubt: str) -> None:
 @pytest.mark.parametrize(
     "piece", ["$(", "(", "{ ", "`", '"', "'", "\\\n", "<<E\n", "a=(", "))", "[[ "]
 )
+@pytest.mark.slow
 def test_what_nests_without_an_end_is_read_to_its_end(piece: str) -> None:
     text = piece * (shell.MAX_BYTES // len(piece))
 

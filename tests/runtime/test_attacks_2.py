@@ -208,6 +208,7 @@ def wait_for(path: Path) -> None:
 
 
 @pytest.mark.promise("D4", "G7")
+@pytest.mark.slow
 def test_a_body_that_acts_and_dies_while_it_is_probed_is_not_entered_again(tmp_path: Path) -> None:
     old = _processes.Process(target=_slow_payer, args=(str(tmp_path),))
     old.start()
@@ -239,6 +240,7 @@ def test_a_body_that_acts_and_dies_while_it_is_probed_is_not_entered_again(tmp_p
 
 
 @pytest.mark.promise("G10")
+@pytest.mark.slow
 def test_a_process_that_a_tool_started_cannot_decide_through_the_api(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys\n"

@@ -14,7 +14,8 @@ from pydantic import BaseModel
 from placet import InvalidDeclaration, Money, tool
 from placet.agent.models.scripted import call, calls, say
 from placet.core.card_surfaces import plain
-from tests.runtime.desk import Desk, code_of
+from tests.runtime.desk import Desk, code_of, effect
+from tests.runtime.forging import forge_action
 
 
 class Payer(BaseModel):
@@ -85,6 +86,7 @@ def test_a_call_that_failed_before_says_so_when_it_is_proposed_again(tmp_path: P
 
 
 @pytest.mark.promise("D4", "H1")
+@pytest.mark.slow
 def test_a_settlement_shows_the_attempts_that_led_to_it(tmp_path: Path) -> None:
     failures = iter([OSError("busy"), ConnectionError("reset"), ConnectionError("reset again")])
 
@@ -131,10 +133,20 @@ def test_an_action_that_was_changed_from_outside_is_shown_to_nobody(tmp_path: Pa
     with Desk(tmp_path, [call("pay", amount=129), say("ok")], [pay]) as desk:
         request = desk.start().waiting[0]
         assert desk.show(request).tool == "pay"
-    kept = sqlite3.connect(tmp_path / "placet.db")
-    with kept:
-        done = kept.execute("UPDATE payloads SET body = replace(body, '129', '999')")
-        assert done.rowcount > 0
-    kept.close()
+    forge_action(tmp_path / "placet.db", "129", "999")
     with Desk(tmp_path, [call("pay", amount=129), say("ok")], [pay]) as desk:
         assert code_of(lambda: desk.show(request)) == "digest_mismatch"
+
+
+@pytest.mark.promise("G3")
+def test_a_text_that_was_changed_in_its_place_is_shown_to_nobody(tmp_path: Path) -> None:
+    done: list[str] = []
+    with Desk(tmp_path, [call("pay", what="129"), say("ok")], [effect(done)]) as desk:
+        request = desk.start().waiting[0]
+    kept = sqlite3.connect(tmp_path / "placet.db")
+    with kept:
+        changed = kept.execute("UPDATE payloads SET body = replace(body, '129', '999')")
+        assert changed.rowcount > 0
+    kept.close()
+    with Desk(tmp_path, [call("pay", what="129"), say("ok")], [effect(done)]) as desk:
+        assert code_of(lambda: desk.show(request)) == "store_damaged"

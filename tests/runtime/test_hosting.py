@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
@@ -20,6 +19,7 @@ from placet.runtime import hosting
 from placet.runtime.hosting import Answered, Waiting
 from placet.stores.sqlite import SqliteStore
 from tests.runtime.desk import code_of, effect
+from tests.runtime.forging import forge_action
 from tests.runtime.hosts import Framework, Interrupted, Measured, called, lines, pays
 
 PAY = called("refund", order="A-42", amount=129)
@@ -195,11 +195,7 @@ def test_a_stored_action_that_was_changed_from_outside_does_not_run(tmp_path: Pa
     with Framework(tmp_path, [pays(tmp_path)]) as framework:
         at = framework.asked(PAY)
         framework.decide(framework.waiting()[0])
-    kept = sqlite3.connect(tmp_path / "placet.db")
-    with kept:
-        done = kept.execute("UPDATE payloads SET body = replace(body, '129', '999')")
-        assert done.rowcount > 0
-    kept.close()
+    forge_action(tmp_path / "placet.db", "129", "999")
     with Framework(tmp_path, [pays(tmp_path)]) as framework:
         assert code_of(lambda: framework.carry(at)) == "digest_mismatch"
     assert lines(tmp_path) == []

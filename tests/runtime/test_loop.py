@@ -17,6 +17,7 @@ from placet.core.state import Resting
 from placet.core.values import Occurrence
 from placet.stores.sqlite import SqliteStore
 from tests.runtime.desk import Desk, told
+from tests.runtime.forging import forge_action
 
 
 def effect(done: list[str], name: str = "pay", **options: Any) -> Tool:
@@ -243,20 +244,12 @@ def test_another_session_digest_or_action_is_refused(tmp_path: Path) -> None:
 @pytest.mark.promise("G3", "G4")
 @pytest.mark.conformance(5, 15)
 def test_a_stored_action_that_was_changed_from_outside_never_runs(tmp_path: Path) -> None:
-    import sqlite3
-
     done: list[str] = []
     script = [call("pay", what="a"), say("ok")]
     with Desk(tmp_path, script, [effect(done)]) as desk:
         (request,) = desk.start().waiting
         desk.decide(request, "approve")
-    thief = sqlite3.connect(tmp_path / "placet.db")
-    changed = thief.execute(
-        'UPDATE payloads SET body = replace(body, \'"what": "a"\', \'"what": "z"\')'
-    )
-    assert changed.rowcount > 0
-    thief.commit()
-    thief.close()
+    forge_action(tmp_path / "placet.db", '"what": "a"', '"what": "z"')
     with Desk(tmp_path, script, [effect(done)]) as desk:
         with pytest.raises(PlacetError) as refused:
             desk.resume()

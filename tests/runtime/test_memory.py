@@ -312,6 +312,7 @@ def lived(desk: Desk, number: int, end: str, begun: Any) -> None:
 @pytest.mark.promise("G6", "D6")
 @settings(max_examples=settings().max_examples // 3)
 @given(lives=LIVES, limit=st.sampled_from([1_000, 2_500, 200_000]))
+@pytest.mark.slow
 def test_whatever_a_session_lived_through_what_its_model_is_shown_is_sound(
     lives: list[tuple[Any, list[list[str]], str, int]], limit: int
 ) -> None:

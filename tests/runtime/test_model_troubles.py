@@ -57,6 +57,7 @@ def desk_on(place: Path, server: ModelServer, done: list[int]) -> Desk:
         Fault.UNAUTHORIZED,
     ],
 )
+@pytest.mark.slow
 def test_a_failing_model_loses_no_run(tmp_path: Path, fault: Fault) -> None:
     done: list[int] = []
     with ModelServer(script) as server, desk_on(tmp_path, server, done) as desk:

@@ -153,6 +153,7 @@ def some_are_fast(*fast: tuple[Point, Kind], points: tuple[Point, ...]) -> pytes
 
 @pytest.mark.promise("D4", "D5", "G7")
 @some_are_fast(("intent", "plain"), points=("intent", "second look"))
+@pytest.mark.slow
 def test_a_driver_that_stood_still_before_the_body_never_enters_it(
     tmp_path: Path, point: Point, kind: Kind
 ) -> None:
@@ -186,6 +187,7 @@ def test_an_attempt_that_nobody_took_over_is_too_old_all_the_same(tmp_path: Path
 
 @pytest.mark.promise("D4", "D5", "G7")
 @some_are_fast(("body", "idempotent"), points=("body", "acted"))
+@pytest.mark.slow
 def test_a_driver_that_stood_still_in_the_body_pays_once_and_its_outcome_is_refused(
     tmp_path: Path, point: Point, kind: Kind
 ) -> None:
@@ -239,6 +241,7 @@ def framework(place: Path, kind: Kind) -> Framework:
 
 @pytest.mark.promise("D4", "D5", "G7")
 @some_are_fast(("intent", "plain"), points=("intent", "second look", "body", "acted"))
+@pytest.mark.slow
 def test_a_framework_that_stood_still_in_a_hosted_action_is_bound_alike(
     tmp_path: Path, point: Point, kind: Kind
 ) -> None:

@@ -50,6 +50,7 @@ def test_no_promise_is_broken_in_many_worlds() -> None:
 
 
 @pytest.mark.parametrize("hash_seed", ["1", "77"])
+@pytest.mark.slow
 def test_one_seed_is_one_world_byte_for_byte_in_any_process(hash_seed: str) -> None:
     program = (
         "import hashlib\nfrom tests.simulation.test_worlds import SAME, trace_of\n"

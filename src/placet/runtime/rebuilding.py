@@ -89,10 +89,10 @@ class Rebuilt:
             if at not in state.calls
         }
         noes = {}
-        if isinstance(event, e.CallEnded):
-            key = (event.at.run, event.call_key)
-            if key not in state.noes and key in self.noes:
-                noes[key] = self.noes[key]
+        if isinstance(event, e.CallEnded):  # It counts on from the run's own, and the top one's.
+            for key in {(run, event.call_key) for run in (event.at.run, self._top(event.at.run))}:
+                if key not in state.noes and key in self.noes:
+                    noes[key] = self.noes[key]
         if runs or calls or requests or noes:
             self.state = replace(
                 state,
@@ -101,6 +101,14 @@ class Rebuilt:
                 requests={**requests, **state.requests},
                 noes={**noes, **state.noes},
             )
+
+    def _top(self, run: str) -> str:
+        """Name the run that stands at the top of a run."""
+        while True:
+            found = self.state.runs.get(run) or self.runs.get(run)
+            if found is None or found.parent is None:
+                return run
+            run = found.parent.run
 
     def _asked_by(self, event: e.Event) -> Iterator[str]:
         """Name the requests that the calls which an event is of stand before."""

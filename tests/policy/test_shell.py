@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from placet.core.errors import InvalidInput
@@ -155,6 +155,7 @@ BEFORE = (
 )
 
 
+@example(["su -c {}"], "linux32")
 @given(st.lists(st.sampled_from(WRAPPINGS + IN_QUOTES), max_size=3), st.sampled_from(BEFORE))
 def test_a_denied_command_is_denied_in_any_wrapping(wrappings: list[str], before: str) -> None:
     text = f"{before} rm -rf x"

@@ -98,7 +98,7 @@ class _Found:
     commands: list[SimpleCommand] = field(default_factory=list)
     tried: list[SimpleCommand] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
-    ahead: deque[tuple[SimpleCommand, bool]] = field(default_factory=deque)
+    ahead: deque[tuple[SimpleCommand, bool, bool]] = field(default_factory=deque)
     characters: int = 0
 
     def read(self, text: str, *, origin: tuple[str, ...], sure: bool) -> None:
@@ -110,11 +110,13 @@ class _Found:
         if sure:
             self.doubts += reading.doubts
         for found, known in ((reading.commands, sure), (reading.tried, False)):
-            self.ahead.extend((replace(each, origin=origin + each.origin), known) for each in found)
+            self.ahead.extend(
+                (replace(each, origin=origin + each.origin), known, True) for each in found
+            )
 
     def open_all(self) -> None:
         while self.ahead:
-            command, sure = self.ahead.popleft()
+            command, sure, whole = self.ahead.popleft()
             if len(self.commands) + len(self.tried) >= MAX_COMMANDS:
                 self.doubts.append(TOO_MANY)
                 return
@@ -123,18 +125,19 @@ class _Found:
                 self.doubts += doubts_of(command)
             else:
                 self.tried.append(command)
-            self.open(command, sure=sure)
+            self.open(command, sure=sure, whole=whole)
 
-    def open(self, command: SimpleCommand, *, sure: bool) -> None:
+    def open(self, command: SimpleCommand, *, sure: bool, whole: bool) -> None:
+        """Open a command; one that is not `whole` is the end of another that was tried."""
         if len(command.origin) > MAX_DEPTH:
             self.doubts.append(TOO_DEEP)
             return
         found = opened(command)
         if sure:
             self.doubts += found.doubts
-            self.ahead.extend((each, False) for each in found.tried_commands)
-        # What is tried has had its later words tried with those of what it stands in.
-        self.ahead.extend((each, sure) for each in found.commands)
+        if whole:  # The later words of an end have been tried with those of what it stands in.
+            self.ahead.extend((each, False, False) for each in found.tried_commands)
+        self.ahead.extend((each, sure, whole) for each in found.commands)
         origin = (*command.origin, command.program)
         for text in found.texts:
             self.read(text, origin=origin, sure=sure)

@@ -87,7 +87,8 @@ class People:
         request = row.request
         today = self._authority.deciders(request, now=datetime.now(UTC))
         who, end = Principal(id=by), request.deadline_at
-        check_authority(request, who, today.eligible, today.stand_ins, now=end)
+        now = dict.fromkeys(today.stand_ins)  # Those whose time has ended are not among them.
+        check_authority(request, who, today.eligible, now, now=end)
 
     # --- decisions ----------------------------------------------------------------------------
 

@@ -37,6 +37,9 @@ async def is_same_word(
     said = [event for event in found if _names(event) == (command.request, command.by.id)]
     if not said:
         return False
+    given = any(isinstance(event, e.GrantGiven) for event in events)
+    if isinstance(command, c.Approve) and given != (command.grant is not None):
+        return False
     texts = [pair for event in events if (pair := _text_of(command, event)) is not None]
     return all([await _reads(engine, session, ref, text) for ref, text in texts]) and all(
         _fits(command, event) for event in events
@@ -56,8 +59,6 @@ def _text_of(command: Word, event: e.Event) -> tuple[Payload | None, str] | None
             return held_detail, detail
         case c.Answer(answer=answer), e.QuestionAnswered(answer=held):
             return held, answer
-        case c.Edit(changes=changes), e.RequestOpened(changes=held_changes):
-            return held_changes, changes
         case _:
             return None
 
@@ -69,6 +70,8 @@ def _fits(command: Word, event: e.Event) -> bool:
             return c.FINDINGS[happened] == finding
         case c.Approve(grant=terms), e.GrantGiven(terms=digest):
             return terms is not None and terms_digest(terms) == digest
+        case c.Edit(proposal=proposal), e.CallProposed(call_key=key) | e.CallEnded(call_key=key):
+            return proposal.call_key == key
         case _:
             return True
 

@@ -93,12 +93,23 @@ def test_what_certainly_did_not_act_is_tried_again_though_it_is_not_idempotent()
 @pytest.mark.promise("D4")
 def test_an_earlier_attempt_that_may_have_acted_is_not_forgotten_in_what_is_told() -> None:
     world = executing(recovery=AGAIN)
-    world.conclude(LOST)
+    world.conclude(RAISED)
     world.wait(SECOND)
     world.lease()
     world.begin()
     world.conclude(NOT_DONE)
     assert "may have acted" in world.told()
+
+
+@pytest.mark.promise("D4")
+def test_that_an_attempt_was_not_made_settles_nothing_of_one_that_was_lost() -> None:
+    world = executing(recovery=AGAIN)
+    world.conclude(LOST)
+    world.wait(SECOND)
+    world.lease()
+    world.begin()
+    world.conclude(NOT_DONE)
+    assert world.asked().kind == "settlement"
 
 
 @pytest.mark.promise("D4")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from placet import NotDone, tool
 from placet.agent.models.scripted import call, say
 from placet.core.deciding_effects import ATTEMPT_MARGIN
 from placet.runtime import attempts
@@ -52,3 +53,18 @@ def test_where_another_attempt_is_worth_while_it_is_made_in_time(
         assert desk.start().stop == "final"
         assert desk.results() == ["pay a done"]
     assert done == ["pay a"]
+
+
+@pytest.mark.promise("D4")
+def test_an_attempt_that_was_not_made_does_not_speak_for_one_that_was_lost(tmp_path: Path) -> None:
+    raised: list[Exception] = [ConnectionError("lost"), NotDone("not now")]
+
+    @tool(approval="never", idempotent=True, backoff=timedelta(0))
+    def pay(what: str) -> str:
+        """Pay."""
+        raise raised.pop(0)
+
+    with Desk(tmp_path, PAY, [pay]) as desk:
+        (settlement,) = desk.start().waiting
+        assert desk.show(settlement).kind == "settlement"
+        assert raised == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -266,3 +266,49 @@ def _open(desk: Any) -> str:
     (found,) = [each for each in desk.state().requests.values() if each.pending]
     waits: str = found.id
     return waits
+
+
+@pytest.mark.promise("D5")
+def test_the_same_word_under_the_same_command_id_is_the_same_answer(place: Place) -> None:
+    place.write(rule("ask", TOOLS, 'approvers = ["ana", "bo"]', "quorum = 2"))
+    with place.desk(PAY) as desk:
+        (request,) = desk.start().waiting
+
+        def edited(what: str) -> Any:
+            return desk.decide(request, "edit", by="ana", arguments={"what": what}, command_id="e")
+
+        edited("b")
+        edited("b")
+        assert code_of(lambda: edited("c")) == "command_id_used"
+        waits = _open(desk)
+        terms = GrantTerms(scope="run", lasts=HOUR, uses=3, any=("what",))
+        desk.decide(waits, "approve", by="bo", command_id="a")
+        again = code_of(lambda: desk.decide(waits, "approve", by="bo", command_id="a", grant=terms))
+        assert again == "command_id_used"
+
+
+@pytest.mark.promise("G10")
+def test_a_requester_who_is_an_approver_too_has_one_vote(place: Place) -> None:
+    place.write(rule("ask", TOOLS, 'approvers = ["@requester", "ana", "bo"]', "quorum = 2"))
+    with place.desk(PAY) as desk:
+        (request,) = desk.start(requester="Ana").waiting
+        desk.decide(request, "approve", by="ana")
+        assert desk.refused(request, "approve", by="Ana") == "not_an_approver"
+        assert desk.resume().stop == "approval_required"
+        desk.decide(request, "approve", by="bo")
+        assert desk.resume().stop == "final"
+    assert place.done == ["pay a"]
+
+
+@pytest.mark.promise("G10")
+def test_a_deputy_whose_time_ends_before_the_deadline_is_not_turned_away_now(place: Place) -> None:
+    soon = (datetime.now(UTC) + HOUR).isoformat(timespec="seconds")
+    asks = rule("ask", TOOLS, 'approvers = ["ana"]')
+    place.write(asks)
+    with place.desk(PAY) as desk:
+        (request,) = desk.start().waiting
+        place.write(f'[[delegation]]\nfrom = "ana"\nto = "dan"\nuntil = {soon}\n{asks}')
+        row = desk.placet.engine.store.find_request("main", request)
+        assert row is not None
+        desk.placet.people.check_authority(row, by="dan")
+        desk.decide(request, "approve", by="dan")

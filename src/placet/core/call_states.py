@@ -38,12 +38,16 @@ class Delegated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executing:
-    """An attempt was begun under `fence`, and its outcome is not yet on record."""
+    """An attempt was begun under `fence`, and its outcome is not yet on record.
+
+    `lost` says that the outcome of one before is not known: this one's does not settle that.
+    """
 
     fence: int
     holder: Holder
     until: datetime
     purpose: Purpose = "run"
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -227,6 +227,9 @@ def _begin_approved(so_far: Unfolding, command: c.Begin, call: Call, request: Re
         people |= {*request.state.votes}  # Policy asks nobody by now.
     dropped = tuple(v for v in request.state.votes if v not in people)
     reopened = len(request.state.votes) - len(dropped) < request.needs.quorum
+    if reopened and _asked_by_another(command.today, request):
+        _void(so_far, command, call, request, ("policy",))  # Its own people would be dropped again.
+        return
     if dropped:
         so_far.add(e.VotesDropped(request=request.id, people=dropped, reopened=reopened))
     if reopened:
@@ -234,6 +237,13 @@ def _begin_approved(so_far: Unfolding, command: c.Begin, call: Call, request: Re
     if call.kind != "agent":
         _not_held(so_far, call)
     _enter(so_far, command, call, request.id)
+
+
+def _asked_by_another(today: c.Proposal, request: Request) -> bool:
+    """Say whether another rule asks by now than the one that asked (G13)."""
+    if isinstance(today, c.Unsound) or not isinstance(today.ruling, Ask):
+        return False
+    return today.ruling.rule != request.rule
 
 
 def _changed(so_far: Unfolding, command: c.Begin, call: Call, request: Request) -> tuple[str, ...]:

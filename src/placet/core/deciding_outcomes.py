@@ -62,6 +62,11 @@ def _failed(so_far: Unfolding, call: Call, failed: c.Failed) -> None:
     certain = failed.not_done and not call.acted
     if not certain and give_up(so_far, call, failed.error):
         return
+    if failed.not_done and isinstance(call.state, Executing) and call.state.lost:
+        # That this attempt was not made says nothing of the one that was lost (D4).
+        _record_lost(so_far, call, failed.error, body_over=True)
+        put_to_a_person(so_far, call, failed.error)
+        return
     told = wording.failed(failed.error, not_done=certain, attempts=call.attempts)
     so_far.end_call(call.at, "tool_failed", so_far.text(told), own=failed.own or failed.error)
 

@@ -82,10 +82,14 @@ def call_delegated(state: Session, event: e.CallDelegated) -> Session:
 
 def attempt_begun(state: Session, event: e.AttemptBegun) -> Session:
     """The intent stands, and the approval that it names is spent."""
-    executing = Executing(
-        fence=event.fence, holder=event.holder, until=event.until, purpose=event.purpose
-    )
     call = state.calls[event.at]
+    executing = Executing(
+        fence=event.fence,
+        holder=event.holder,
+        until=event.until,
+        purpose=event.purpose,
+        lost=isinstance(call.state, RetryDue) and call.state.lost,
+    )
     snapshot = event.snapshot.ref if event.snapshot else call.snapshot_ref
     state = put_call(
         state,
@@ -150,7 +154,7 @@ def attempt_failed(state: Session, event: e.AttemptFailed) -> Session:
     assert isinstance(tried, (Executing, Lost)), "only an attempt that was begun can fail"
     if tried.purpose != "run":
         return put_call(state, event.at, UndoDue(how=tried.purpose, again_at=event.again_at))
-    lost = isinstance(tried, Lost)
+    lost = isinstance(tried, Lost) or tried.lost
     call = state.calls[event.at]
     # What is not idempotent is tried again only where its last body is known to be over.
     left = isinstance(tried, Lost) and not tried.body_over and call.recovery.idempotent

@@ -216,6 +216,9 @@ class Needs:
         """Give the same with `requester` in the place of what stands for whoever it is."""
         if REQUESTER not in self.approvers:
             return self
+        others = [each for each in self.approvers if each != REQUESTER]
+        if any(is_alike(each, requester) for each in others):  # One person has one vote.
+            return replace(self, approvers=tuple(others))
         people = (requester if each == REQUESTER else each for each in self.approvers)
         return replace(self, approvers=tuple(dict.fromkeys(people)))
 

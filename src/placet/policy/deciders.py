@@ -30,7 +30,8 @@ def deciders(
         ever = eligible = _known(policy, circle)
         heirs = frozenset(defaults(policy, circle))
     else:
-        ever = frozenset(named)
+        lasts = request.deadline_at - request.since
+        ever = frozenset(person for person, after in named.items() if after < lasts)
         eligible = heirs = frozenset(
             person for person, after in named.items() if now >= request.since + after
         )

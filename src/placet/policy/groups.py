@@ -44,13 +44,18 @@ def folded(name: str) -> str:
 
 
 def named(policy: Policy) -> frozenset[str]:
-    """Give all the people whom a policy has decide anything, at once or after a while."""
+    """Give all the people whom a policy has decide anything, and their deputies."""
+    people = asked_ever(policy)
+    deputies = {each.deputy for each in policy.delegations if each.giver in people}
+    return frozenset((people | deputies) - {REQUESTER})
+
+
+def asked_ever(policy: Policy) -> frozenset[str]:
+    """Give whom a policy itself has decide anything, at once or after a while."""
     demands = [each.demands for each in policy.rules]
     lists = [policy.defaults.approvers, *(each.approvers for each in demands)]
     lists += [step.approvers for each in demands for step in each.escalation]
-    people = {person for each in lists for person in members(policy, each)}
-    deputies = {each.deputy for each in policy.delegations if each.giver in people}
-    return frozenset((people | deputies) - {REQUESTER})
+    return frozenset(person for each in lists for person in members(policy, each))
 
 
 def with_deputies(

@@ -19,6 +19,7 @@ from placet.client_decisions import Deciding
 from placet.core import commands as c
 from placet.core import wording
 from placet.core.errors import InvalidDeclaration, InvalidInput
+from placet.core.events import LeaseTaken
 from placet.core.spoken import refuse_command
 from placet.core.state import RunOver
 from placet.core.values import Mode
@@ -42,6 +43,7 @@ from placet.runtime.declarations import Declaration
 from placet.runtime.engine import Engine, new_id
 from placet.runtime.hosting import Hosting
 from placet.runtime.policies import PolicyFile
+from placet.runtime.processes import this_process
 from placet.runtime.relaying import Channel, Relay, checked
 from placet.runtime.worker import Report, Worker
 from placet.settings import Settings, current_account
@@ -190,10 +192,11 @@ class Placet(Deciding):
             raise InvalidInput("invalid_on_message", told)
         found = self._agent(agent)
         name = run_id or new_id("run")
-        await self.engine.execute(
+        begun = await self.engine.execute(
             session,
             c.StartRun(
                 run=name,
+                holder=this_process(),
                 agent=found.name,
                 requester=requester or current_account(),
                 message=message,
@@ -204,7 +207,8 @@ class Placet(Deciding):
                 supersede=on_message == "supersede",
             ),
         )
-        await self._driving.drive(session, name, Watching(on_event))
+        held = [each.fence for each in begun.events if isinstance(each, LeaseTaken)]
+        await self._driving.drive(session, name, Watching(on_event), fence=next(iter(held), None))
         return await self.result(name)
 
     async def resume(

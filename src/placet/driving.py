@@ -124,17 +124,23 @@ class Driving:
 
     # --- driving ------------------------------------------------------------------------------
 
-    async def drive(self, session: str, run: str, watching: Watching) -> None:
+    async def drive(
+        self, session: str, run: str, watching: Watching, *, fence: int | None = None
+    ) -> None:
         """Carry a run on, with all that stands above and under it.
 
-        It is done in a task of the runtime's own: a caller that is cancelled leaves it (D5).
+        `fence` is of the lease under which the caller began the run. It is done in a task of the
+        runtime's own: a caller that is cancelled leaves it (D5). Raises InProgress while another
+        drives the topmost run, unless this was at it already: then it waits for the other.
         """
         state = await self._engine.session(session, c.Names(runs=(run,)))
         if state.runs[run].kind == "hosted":
             await self._hosted.resume(session, run)
             return
         top = root_of(state, run)
-        await self._detached.do(lambda stop: self._drive_tree(session, top, stop, watching))
+        await self._detached.do(
+            lambda stop: self._drive_tree(session, top, stop, watching, fence=fence)
+        )
 
     async def drive_alone(self, row: RunRow, watching: Watching) -> None:
         """Carry one run on and none beside it, as a worker does: the others are due themselves."""
@@ -144,28 +150,42 @@ class Driving:
         session, run = row.session, row.run.id
         await self._detached.do(lambda stop: self._drive_one(session, run, stop, watching))
 
-    async def _drive_tree(self, session: str, run: str, stop: Stop, watching: Watching) -> None:
+    async def _drive_tree(
+        self,
+        session: str,
+        run: str,
+        stop: Stop,
+        watching: Watching,
+        *,
+        fence: int | None = None,
+        follows: bool = False,
+    ) -> None:
         """Carry a run on, and the runs under it for as long as that changes anything.
 
         One of them that fails keeps no other from going on; what it raised is raised at the end.
         """
         failed: dict[str, BaseException] = {}
         seen = -1
+        follows = follows or fence is not None
         while not stop.asked:
-            await self._drive_one(session, run, stop, watching)
+            await self._drive_one(session, run, stop, watching, fence=fence, follows=follows)
+            fence, follows = None, True
             state = await self._engine.session(session, c.Names(runs=(run,)))
             children = [child for child in _children(state, run) if child not in failed]
             if state.seq == seen or not children:
                 break
             seen = state.seq
             ended = await asyncio.gather(
-                *(self._drive_tree(session, child, stop, watching) for child in children),
+                *(
+                    self._drive_tree(session, child, stop, watching, follows=True)
+                    for child in children
+                ),
                 return_exceptions=True,
             )
             failed |= {
                 child: error
                 for child, error in zip(children, ended, strict=True)
-                # A child that another process drives is in good hands.
+                # What another is at is in good hands.
                 if isinstance(error, BaseException) and not isinstance(error, InProgress)
             }
             after = await self._engine.session(session)
@@ -174,13 +194,23 @@ class Driving:
         if failed:
             raise next(iter(failed.values()))
 
-    async def _drive_one(self, session: str, run: str, stop: Stop, watching: Watching) -> None:
+    async def _drive_one(
+        self,
+        session: str,
+        run: str,
+        stop: Stop,
+        watching: Watching,
+        *,
+        fence: int | None = None,
+        follows: bool = False,
+    ) -> None:
         state = await self._engine.session(session, c.Names(runs=(run,)))
         if isinstance(state.runs[run].state, RunOver):
             return
         role = self._role_of(state, run)
         gate = Gate(self._engine, role.toolbox(), self._authority)
-        await Loop(self._engine, role, gate, watching=watching).drive(session, run, stop=stop)
+        loop = Loop(self._engine, role, gate, watching=watching)
+        await loop.drive(session, run, stop=stop, fence=fence, follows=follows)
 
     # --- the end ------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from placet.agent.view import SUMMARISE, View, as_text, first_kept, view_of
 from placet.agent.watching import TextArrives, Watching, WorkBegins
 from placet.core import commands as c
 from placet.core import work as w
-from placet.core.errors import ModelTrouble, PlacetError, Refusal, StaleHolder
+from placet.core.errors import InProgress, ModelTrouble, PlacetError, Refusal, StaleHolder
 from placet.core.state import Resting, RetryDue, Run, RunOver, Session, UndoDue, Working
 from placet.core.values import LEASE, Occurrence
 from placet.runtime.detached import Stop
@@ -43,6 +43,9 @@ REST_REFUSED = timedelta(minutes=10)
 #: The longest pause before a retry that a driver sits out, instead of leaving it to a worker.
 SITS_OUT = timedelta(seconds=10)
 
+#: How long one that follows another driver waits between two looks.
+LOOKS_AGAIN = timedelta(milliseconds=100)
+
 #: How often a driver looks again after a refusal that another's change explains.
 MOST_REFUSALS = 20
 
@@ -62,15 +65,31 @@ class Loop:
         self._gate = gate
         self._watching = watching or Watching(None)
 
-    async def drive(self, session: str, run: str, *, stop: Stop | None = None) -> None:
+    async def drive(
+        self,
+        session: str,
+        run: str,
+        *,
+        stop: Stop | None = None,
+        fence: int | None = None,
+        follows: bool = False,
+    ) -> None:
         """Carry a run on until it waits or is over.
 
-        Raises InProgress while another process drives it, and ModelTrouble where its model failed;
-        the run then rests, and nothing is lost.
+        `fence` is of the lease under which its caller began the run. While another drives the run,
+        this raises InProgress, or waits for the other where it `follows`. Raises ModelTrouble where
+        its model failed; the run then rests, and nothing is lost.
         """
         stop = stop or Stop()
         while not stop.asked:
-            state = await self._take_lease(session, run)
+            try:
+                state = await self._take_lease(session, run, held=fence)
+            except InProgress:
+                if not follows:
+                    raise
+                await asyncio.sleep(LOOKS_AGAIN.total_seconds())
+                continue
+            fence = None
             if not isinstance(state.runs[run].state, Working):
                 if not await self._sat_out(state, run):
                     return
@@ -78,12 +97,15 @@ class Loop:
             async with self._renewed(session, run, state.runs[run].fence):
                 await self._work(session, run, state, stop)
 
-    async def _take_lease(self, session: str, run: str) -> Session:
+    async def _take_lease(self, session: str, run: str, *, held: int | None) -> Session:
+        """Take the lease of a run, unless the one that is held is its lease still."""
         before = await self._engine.session(session, c.Names(runs=(run,)))
         if run not in before.runs or isinstance(before.runs[run].state, RunOver):
             return before
-        held = before.runs[run].state
-        gone = held.holder if isinstance(held, Working) and is_gone(held.holder) else None
+        now = before.runs[run].state
+        if isinstance(now, Working) and before.runs[run].fence == held:
+            return before
+        gone = now.holder if isinstance(now, Working) and is_gone(now.holder) else None
         taken = await self._engine.execute(
             session, c.TakeLease(run=run, holder=this_process(), gone=gone)
         )

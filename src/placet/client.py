@@ -7,6 +7,7 @@ loop. Every async method has a blocking twin, `..._sync`, through one portal.
 from __future__ import annotations
 
 import importlib
+import os
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -74,14 +75,16 @@ class Placet(Deciding):
         agents: Iterable[Agent] = (),
         approvers: Sequence[str] | None = None,
         require_approver: bool = False,
-        policy: PolicyFile | str | None = None,
+        policy: PolicyFile | str | os.PathLike[str] | None = None,
         annotators: Mapping[str, Annotator] | None = None,
         channels: Iterable[Channel] = (),
     ) -> None:
         named = (current_account(),) if approvers is None else tuple(approvers)
         self.engine = Engine(store, tenant=tenant)
-        file = PolicyFile(policy) if isinstance(policy, str) else policy
-        self._authority = Authority(approvers=named, policy=file, annotators=dict(annotators or {}))
+        if policy is not None and not isinstance(policy, PolicyFile):
+            policy = PolicyFile(policy)
+        given = dict(annotators or {})
+        self._authority = Authority(approvers=named, policy=policy, annotators=given)
         self._require_approver = require_approver
         self._driving = Driving(self.engine, self._authority)
         self.people = People(self.engine, self._authority, self._driving.gate_of)
@@ -97,11 +100,14 @@ class Placet(Deciding):
         agents: Iterable[Agent] = (),
         approvers: Sequence[str] | None = None,
         require_approver: bool = False,
+        policy: PolicyFile | str | os.PathLike[str] | None = None,
         annotators: Mapping[str, Annotator] | None = None,
         channels: Iterable[Channel] = (),
         settings: Settings | None = None,
     ) -> Placet:
         """Open a store by its URL, such as `sqlite:///placet.db`; by default the settings'.
+
+        `policy` and `approvers`, too, are by default those of the settings.
 
         Raises InvalidSetting, StoreTrouble, or InvalidDeclaration where an approver is required
         and there is none.
@@ -113,7 +119,7 @@ class Placet(Deciding):
             agents=agents,
             approvers=found.approvers if approvers is None else approvers,
             require_approver=require_approver,
-            policy=PolicyFile.of(found.policy),
+            policy=PolicyFile.of(found.policy) if policy is None else policy,
             annotators=annotators,
             channels=channels,
         )

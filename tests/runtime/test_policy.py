@@ -14,6 +14,7 @@ from placet import ActionRefused, Agent, ApprovalRequired, Placet, ScriptedModel
 from placet.agent.models.scripted import call, calls, raw_call, say
 from placet.agent.tools import Money
 from placet.core.values import Needs
+from placet.settings import Settings
 from placet.stores.sqlite import SqliteStore
 from tests.runtime.desk import Clock, Desk, effect
 from tests.runtime.policed import PAY, TOOLS, Place, rule
@@ -372,3 +373,20 @@ def test_without_a_file_the_declarations_rule_and_those_of_the_settings_are_aske
         state = desk.state()
         assert state.requests[request].needs == Needs(approvers=("ana",))
         assert state.requests[request].rule == "tool:pay"
+
+
+@pytest.mark.promise("G1")
+@pytest.mark.parametrize("said", [str, Path], ids=["a name", "a path"])
+def test_a_store_that_is_opened_may_be_given_its_policy_and_takes_the_settings_else(
+    place: Place, said: Any
+) -> None:
+    place.write(rule("deny", TOOLS))
+    model = ScriptedModel([*PAY, *PAY])
+    agent = Agent(name="support", model=model, tools=[effect(place.done, approval="never")])
+    url = f"sqlite:///{place.directory / 'placet.db'}"
+    with Placet.open(url, agents=[agent], policy=said(place.policy)) as placet:
+        assert placet.run_sync("support", "go").stop == "final"
+    assert place.done == []
+    with Placet.open(url, agents=[agent], settings=Settings()) as placet:
+        assert placet.run_sync("support", "go").stop == "final"
+    assert place.done == ["pay a"]

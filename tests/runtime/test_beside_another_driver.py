@@ -26,10 +26,11 @@ OTHER = Holder(host="elsewhere", boot="b", pid=7, started="1")
 
 
 class Busy(SqliteStore):
-    """A store at which something is done after each command, before its caller hears of it."""
+    """A store at which something is done before and after each command of its caller."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
+        self.before: Callable[[c.Command], None] = lambda command: None
         self.after: Callable[[c.Command, BaseException | None], None] = lambda command, refusal: (
             None
         )
@@ -37,6 +38,7 @@ class Busy(SqliteStore):
     def execute(
         self, tenant: str, session: str, command: c.Command, *, command_id: str = ""
     ) -> Future[Answer]:
+        self.before(command)
         answer = super().execute(tenant, session, command, command_id=command_id)
         self.after(command, answer.exception(60))
         return answer
@@ -175,3 +177,24 @@ def test_the_same_run_begun_again_while_it_is_driven_is_in_progress(tmp_path: Pa
     agent = Agent(name="echo", model=ScriptedModel(reply), tools=[])
     ended = run_in(SqliteStore(path), agent)
     assert (ended.stop, refusals) == ("final", ["run_driven"])
+
+
+@pytest.mark.promise("D5")
+def test_a_worker_comes_back_to_a_run_that_another_was_quicker_to_take(tmp_path: Path) -> None:
+    agent = Agent(name="echo", model=ScriptedModel([say("done")]), tools=[])
+    store = Busy(tmp_path / "placet.db")
+    reported: list[tuple[str, str]] = []
+
+    def before(command: c.Command) -> None:
+        if isinstance(command, c.TakeLease):
+            store.before = lambda command: None
+            store.do(c.TakeLease(run="run_1", holder=OTHER))
+
+    with Placet(store, agents=[agent], approvers=["ana"]) as placet:
+        store.do(c.StartRun(run="run_1", agent="echo", requester="rob", message="go"))
+        store.before = before
+        worker = placet.worker(report=lambda what, run, _: reported.append((what, run)))
+        assert asyncio.run(worker.once()) == 0
+        store.do(c.ReleaseLease(run="run_1", fence=1, cause="it ends"))
+        assert asyncio.run(worker.once()) == 1
+    assert reported == [("in_progress", "run_1"), ("resumed", "run_1")]

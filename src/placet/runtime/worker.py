@@ -173,7 +173,8 @@ class Worker:
                 return False
             await self._drive(row)
         except InProgress as busy:
-            self._leave_alone(run.id)
+            if busy.code != "run_driven":  # That run's row says when it is due again.
+                self._leave_alone(run.id)
             if busy.code != LEFT_TO_CALLER:  # That is nobody's trouble, and no news either.
                 self._report("in_progress", run.id, busy.message)
             return False

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
+from urllib.error import HTTPError
 
 from placet import Notice
 
@@ -119,5 +120,9 @@ class PostChannel:
 
     def _post(self, body: bytes) -> None:
         asked = urllib.request.Request(self._url, data=body, method="POST")
-        with urllib.request.urlopen(asked, timeout=self._patience) as answer:
-            answer.read()
+        try:
+            with urllib.request.urlopen(asked, timeout=self._patience) as answer:
+                answer.read()
+        except HTTPError as error:
+            error.close()  # It holds the connection, and whoever raised it may be kept for long.
+            raise

@@ -220,7 +220,7 @@ def opened(
         kept.conn.close()
 
 
-def wait_until(holds: Callable[[], bool], *, seconds: float = 30) -> None:
+def wait_until(holds: Callable[[], bool], *, seconds: float = 60) -> None:
     """Wait for what another process brings about."""
     until = time.monotonic() + seconds
     while not holds():

@@ -97,7 +97,7 @@ def required(call: Callable[[], object]) -> ApprovalRequired:
 
 def until(found: Callable[[], T]) -> T:
     """Wait for what others bring about, and give it."""
-    latest = time.monotonic() + 30
+    latest = time.monotonic() + 60
     while not (answer := found()):
         assert time.monotonic() < latest, "it does not come about"
         time.sleep(0.005)

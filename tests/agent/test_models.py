@@ -271,7 +271,7 @@ def test_the_server_runs_as_a_module_and_ends_with_its_input(
         base_url = process.stdout.readline().strip()
         assert ask(OpenAIModel("m", base_url=base_url)).message.text == text
         process.stdin.close()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
 
 
 def test_a_script_that_raises_is_told_and_kept() -> None:

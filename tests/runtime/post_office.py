@@ -12,10 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
+from urllib.error import HTTPError
 
 from placet import Notice
 
 Mode = Literal["ok", "500", "hang", "drop"]
+
+#: How long a channel waits for an office that does not answer, and for one that does: what it
+#: answers is not lost because a machine stands still for a while.
+SOON_SECONDS, PATIENCE_SECONDS = 0.3, 60.0
 
 
 class PostOffice:
@@ -27,12 +32,24 @@ class PostOffice:
         self.posts: dict[str, list[dict[str, Any]]] = {}
         self.url = ""
         self.closing = threading.Event()
+        self.arrived = threading.Condition()
 
     def kinds(self, channel: str) -> list[str]:
         return [post["kind"] for post in self.posts.get(channel, [])]
 
-    def attempts(self, channel: str) -> int:
-        return sum(name == channel for name, _ in self.tried)
+    def attempts(self, channel: str, *, at_least: int = 0) -> int:
+        """Count what came of a channel, once `at_least` so much has: it may be under way."""
+
+        def count() -> int:
+            return sum(name == channel for name, _ in self.tried)
+
+        with self.arrived:
+            self.arrived.wait_for(lambda: count() >= at_least, PATIENCE_SECONDS)
+            return count()
+
+    def patience(self, channel: str) -> float:
+        """Say how long a channel is to wait for an answer, in seconds."""
+        return SOON_SECONDS if self.modes.get(channel) == "hang" else PATIENCE_SECONDS
 
 
 @contextmanager
@@ -45,10 +62,12 @@ def post_office(**modes: Mode) -> Iterator[PostOffice]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             channel = self.path.strip("/")
-            office.tried.append((channel, str(body.get("kind", ""))))
+            with office.arrived:
+                office.tried.append((channel, str(body.get("kind", ""))))
+                office.arrived.notify_all()
             mode = office.modes.get(channel, "ok")
             if mode == "hang":
-                office.closing.wait(30)
+                office.closing.wait(PATIENCE_SECONDS)
             if mode in ("hang", "drop"):
                 self.close_connection = True
                 return
@@ -77,10 +96,13 @@ def post_office(**modes: Mode) -> Iterator[PostOffice]:
 class PostChannel:
     """A channel that posts what it is to tell, and raises where that is not answered well."""
 
-    def __init__(self, name: str, url: str, *, dies: bool = False) -> None:
+    def __init__(
+        self, name: str, url: str, *, dies: bool = False, patience: float = PATIENCE_SECONDS
+    ) -> None:
         self.name = name
         self._url = f"{url}/{name}"
         self._dies = dies
+        self._patience = patience
 
     async def tell(self, notice: Notice) -> None:
         card = await notice.card()
@@ -98,5 +120,9 @@ class PostChannel:
 
     def _post(self, body: bytes) -> None:
         asked = urllib.request.Request(self._url, data=body, method="POST")
-        with urllib.request.urlopen(asked, timeout=0.3) as answer:
-            answer.read()
+        try:
+            with urllib.request.urlopen(asked, timeout=self._patience) as answer:
+                answer.read()
+        except HTTPError as error:
+            error.close()  # It holds the connection, and whoever raised it may be kept for long.
+            raise

@@ -37,10 +37,10 @@ def script(body: dict[str, Any]) -> Any:
     return f"done: {results}" if results else wire_calls(("refund", {"amount": 5}))
 
 
-def desk_on(place: Path, server: ModelServer, done: list[int]) -> Desk:
-    model = OpenAIModel(
-        "m", base_url=server.base_url, api_key="k", timeout=timedelta(milliseconds=500)
-    )
+def desk_on(place: Path, server: ModelServer, done: list[int], *, fault: Fault) -> Desk:
+    """Give a desk whose model is waited for, but for one that hangs: a slow answer is no fault."""
+    limit = timedelta(milliseconds=500) if fault is Fault.HANG else timedelta(minutes=1)
+    model = OpenAIModel("m", base_url=server.base_url, api_key="k", timeout=limit)
     return Desk(place, [], [refund_tool(done)], model=model)
 
 
@@ -60,14 +60,14 @@ def desk_on(place: Path, server: ModelServer, done: list[int]) -> Desk:
 @pytest.mark.slow
 def test_a_failing_model_loses_no_run(tmp_path: Path, fault: Fault) -> None:
     done: list[int] = []
-    with ModelServer(script) as server, desk_on(tmp_path, server, done) as desk:
+    with ModelServer(script) as server, desk_on(tmp_path, server, done, fault=fault) as desk:
         server.fail(fault, times=3)
         with pytest.raises(PlacetError) as failed:
             desk.start()
         assert failed.value.code.startswith("model_")
         assert failed.value.ids["run_id"] == "run_1"
         server.close()
-    with ModelServer(script) as server, desk_on(tmp_path, server, done) as desk:
+    with ModelServer(script) as server, desk_on(tmp_path, server, done, fault=fault) as desk:
         (request,) = desk.resume().waiting
         server.fail(fault, times=1)
         desk.decide(request, "approve")
@@ -92,7 +92,7 @@ def test_odd_calls_of_a_model_are_answered_or_asked_about(
     tmp_path: Path, fault: Fault, results: list[str] | None
 ) -> None:
     done: list[int] = []
-    with ModelServer(script) as server, desk_on(tmp_path, server, done) as desk:
+    with ModelServer(script) as server, desk_on(tmp_path, server, done, fault=fault) as desk:
         server.fail(fault, times=1)
         result = desk.start()
         if results is None:

@@ -87,7 +87,7 @@ def test_a_body_whose_process_lives_is_not_compensated_though_its_lease_ran_out(
     def pay(what: str) -> str:
         """Pay, slowly."""
         entered.set()
-        release.wait(30)
+        release.wait(60)
         return "paid"
 
     @pay.compensate(safe_if_absent=True)
@@ -101,7 +101,7 @@ def test_a_body_whose_process_lives_is_not_compensated_though_its_lease_ran_out(
     ):
         driving = threading.Thread(target=lambda: waiting.extend(slow.start().waiting))
         driving.start()
-        assert entered.wait(30)
+        assert entered.wait(60)
         clock.now += LEASE
         try:
             (settlement,) = other.resume().waiting

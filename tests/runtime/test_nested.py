@@ -297,7 +297,7 @@ def test_a_child_whose_sibling_begins_first_loses_its_lease_and_goes_on_after(
         if looked[what] == 2:  # It is about to begin, under a lease.
             if what == "b":
                 ready.set()
-            assert (ready if what == "a" else begun).wait(20)
+            assert (ready if what == "a" else begun).wait(60)
         return ""
 
     def reply(request: ModelRequest) -> Any:

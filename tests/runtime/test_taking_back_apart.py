@@ -83,7 +83,7 @@ def test_what_an_attempt_left_behind_may_still_do_is_put_to_a_person_and_not_com
         """Hang first, and then fail."""
         attempts.append(what)
         if len(attempts) == 1:
-            release.wait(10)
+            release.wait(60)
         raise OSError("down")
 
     @act.compensate(safe_if_absent=True)

@@ -296,19 +296,24 @@ def test_leaving_the_client_while_a_body_runs_keeps_its_outcome(tmp_path: Path) 
 
 @pytest.mark.promise("D5")
 def test_a_loop_that_is_cancelled_in_its_model_gives_the_lease_back(tmp_path: Path) -> None:
+    asked = asyncio.Event()
+
     class Slow:
         name = "slow"
 
         async def complete(self, _request: Any) -> Any:
-            await asyncio.sleep(60)
+            asked.set()
+            await asyncio.Event().wait()
 
         async def close(self) -> None:
             return None
 
     async def torn_down(placet: Any) -> None:
-        running = placet.run("support", "go", session="s", run_id="run_1")
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(running, 0.2)
+        running = asyncio.create_task(placet.run("support", "go", session="s", run_id="run_1"))
+        await asked.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
 
     with Desk(tmp_path, [], [], model=Slow()) as desk:
         desk.do(torn_down)

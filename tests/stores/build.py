@@ -118,7 +118,7 @@ class Session:
 
     def do(self, command: c.Command, *, command_id: str = "") -> Answer:
         answer = self.store.execute(self.tenant, self.id, command, command_id=command_id)
-        return answer.result(timeout=30)
+        return answer.result(timeout=60)
 
     def start(self, run: str = "run_1", *, kind: RunKind = "driven", **more: Any) -> Answer:
         holder = HOLDER if kind == "driven" else None

@@ -469,7 +469,7 @@ class StoreContract:
         Session(store).start()
         late = store.execute("main", "s1", c.TakeLease(run="run_1", holder=OTHER, gone=HOLDER))
         store.close()
-        assert late.result(timeout=10).events
+        assert late.result(timeout=60).events
         store.close()
         calls: tuple[Callable[[], object], ...] = (
             lambda: store.session("main", "s1"),

@@ -40,10 +40,10 @@ def held(store: SqliteStore) -> threading.Event:
 
     def hold(_: Any) -> None:
         begun.set()
-        assert release.wait(10)
+        assert release.wait(60)
 
     store._writer.do(hold)
-    assert begun.wait(10)
+    assert begun.wait(60)
     return release
 
 
@@ -58,7 +58,7 @@ def test_what_is_answered_is_there_to_be_read_for_everybody(place: SqlitePlace) 
     answer: Future[Answer] = store.execute("main", "s1", start(holder=HOLDER))
     answer.add_done_callback(lambda _: seen.append(list(other.sessions("main"))))
     release.set()
-    assert answer.result(timeout=10).events
+    assert answer.result(timeout=60).events
     store.close()
     assert seen == [["s1"]]
 
@@ -78,9 +78,9 @@ def test_of_a_command_that_is_refused_nothing_is_left_alone_or_among_others(
         refused = store.execute("main", "s2", start(message="Something else."))
         beside = store.execute("main", "s1", c.RenewLease(run="run_1", fence=1))
         release.set()
-        assert beside.result(timeout=10).events
+        assert beside.result(timeout=60).events
     with pytest.raises(Conflict, match="run_exists"):
-        refused.result(timeout=10)
+        refused.result(timeout=60)
     events = 1 - alone
     assert place.sql("SELECT count(*) FROM events") == [(before[0][0][0] + events,)]
     assert place.sql("SELECT count(*) FROM payloads") == before[1]
@@ -97,7 +97,7 @@ def test_what_is_committed_has_reached_the_disk(place: SqlitePlace) -> None:
         (journal,) = writing.execute("PRAGMA journal_mode").fetchone()
         found.append((synchronous, journal))
 
-    store._writer.do(look).result(timeout=10)
+    store._writer.do(look).result(timeout=60)
     assert found == [(2, "wal")], "2 is FULL (sqlite.org/pragma.html)"
 
 

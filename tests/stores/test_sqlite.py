@@ -19,7 +19,7 @@ import pytest
 
 from placet.core import commands as c
 from placet.core.errors import Conflict, NotFound, StoreTrouble
-from placet.stores import sqlite_opening
+from placet.stores import sqlite_opening, sqlite_writer
 from placet.stores.sqlite import SqliteStore
 from tests.marks import ROOT
 from tests.stores.build import ANN, HOLDER, OTHER, PEOPLE, Clock, Session, start
@@ -91,6 +91,38 @@ def test_a_lock_that_is_let_go_in_time_is_no_trouble(place: SqlitePlace) -> None
         release.join()
 
 
+class StandsStill:
+    """The time of a process that stands still for a minute at its first pause, and once more.
+
+    While it stands still for the second time, the lock is let go.
+    """
+
+    def __init__(self, let_go: Callable[[], object]) -> None:
+        self._now, self._pauses, self._let_go = 0.0, 0, let_go
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def sleep(self, _: float) -> None:
+        self._now += 60
+        self._pauses += 1
+        if self._pauses == 2:
+            self._let_go()
+
+
+def test_a_process_that_stood_still_has_not_waited_for_a_lock(
+    place: SqlitePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(place.open(busy_timeout=timedelta(seconds=30)))
+    session.start()
+    with closing(
+        sqlite3.connect(place.path, isolation_level=None, check_same_thread=False)
+    ) as other:
+        other.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr(sqlite_writer, "time", StandsStill(lambda: other.execute("ROLLBACK")))
+        assert session.ask()
+
+
 def _limit(store: SqliteStore, pages: int) -> None:
     store._writer.do(lambda writing: _set_limit(writing, pages)).result()
 
@@ -118,16 +150,16 @@ def _together(store: SqliteStore, *commands: tuple[str, c.Command]) -> list[Any]
     """Have commands carried out in one transaction, by holding the writer until all are there."""
     begun, gate = threading.Event(), threading.Event()
     holding = store._writer.do(lambda writing: _hold(begun, gate))
-    assert begun.wait(10)
+    assert begun.wait(60)
     futures = [store.execute("main", session, command) for session, command in commands]
     gate.set()
-    holding.result(timeout=10)
-    return [future.exception(timeout=10) or future.result() for future in futures]
+    holding.result(timeout=60)
+    return [future.exception(timeout=60) or future.result() for future in futures]
 
 
 def _hold(begun: threading.Event, gate: threading.Event) -> None:
     begun.set()
-    assert gate.wait(10)
+    assert gate.wait(60)
 
 
 def test_a_refusal_in_the_middle_of_a_commit_is_its_own(place: SqlitePlace) -> None:
@@ -240,7 +272,7 @@ def test_a_command_goes_on_without_its_caller(place: SqlitePlace) -> None:
     future = store.execute("main", "s1", start())
     assert not future.cancel()
     gate.set()
-    assert future.result(timeout=10).events
+    assert future.result(timeout=60).events
 
 
 @pytest.mark.promise("G9")

@@ -73,6 +73,10 @@ _FIRST_PAUSE = timedelta(milliseconds=2)
 _LAST_PAUSE = timedelta(microseconds=300)
 _PATIENCE = timedelta(milliseconds=50)
 
+#: No more than this counts as waited between two attempts: beyond it the process stood still, and
+#: could not see that the lock was free.
+_LONGEST_LOOK = timedelta(milliseconds=500)
+
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
@@ -325,13 +329,15 @@ class Writer:
         return connection
 
     def _patiently(self, attempt: Callable[[], T]) -> T:
-        """Attempt what needs a lock until it is given, or for `busy_timeout`."""
-        began = time.monotonic()
+        """Attempt what needs a lock until it is given, or for `busy_timeout` of looking for it."""
+        waited, looked_at = timedelta(0), time.monotonic()
         while True:
             try:
                 return attempt()
             except sqlite3.OperationalError as error:
-                waited = timedelta(seconds=time.monotonic() - began)
+                now = time.monotonic()
+                waited += min(timedelta(seconds=now - looked_at), _LONGEST_LOOK)
+                looked_at = now
                 if primary_code(error) != sqlite3.SQLITE_BUSY or waited >= self._busy_timeout:
                     raise
             longest = _FIRST_PAUSE if waited < _PATIENCE else _LAST_PAUSE

@@ -20,7 +20,6 @@ from placet.client_decisions import Deciding
 from placet.core import commands as c
 from placet.core import wording
 from placet.core.errors import InvalidDeclaration, InvalidInput
-from placet.core.events import LeaseTaken
 from placet.core.spoken import refuse_command
 from placet.core.state import RunOver
 from placet.core.values import Mode
@@ -198,23 +197,19 @@ class Placet(Deciding):
             raise InvalidInput("invalid_on_message", told)
         found = self._agent(agent)
         name = run_id or new_id("run")
-        begun = await self.engine.execute(
-            session,
-            c.StartRun(
-                run=name,
-                holder=this_process(),
-                agent=found.name,
-                requester=requester or current_account(),
-                message=message,
-                max_steps=found.max_steps,
-                mode=mode or found.mode,
-                on_failure=found.on_failure,
-                saga=found.saga,
-                supersede=on_message == "supersede",
-            ),
+        start = c.StartRun(
+            run=name,
+            holder=this_process(),
+            agent=found.name,
+            requester=requester or current_account(),
+            message=message,
+            max_steps=found.max_steps,
+            mode=mode or found.mode,
+            on_failure=found.on_failure,
+            saga=found.saga,
+            supersede=on_message == "supersede",
         )
-        held = [each.fence for each in begun.events if isinstance(each, LeaseTaken)]
-        await self._driving.drive(session, name, Watching(on_event), fence=next(iter(held), None))
+        await self._driving.begin(session, start, Watching(on_event))
         return await self.result(name)
 
     async def resume(

@@ -16,6 +16,7 @@ from placet.agent.watching import Watching
 from placet.core import commands as c
 from placet.core.deciding_effects import MOST_DEPTH
 from placet.core.errors import InProgress, InvalidDeclaration
+from placet.core.events import LeaseTaken
 from placet.core.state import Delegated, RunOver, Session
 from placet.explaining import Office
 from placet.runtime.authority import Authority
@@ -124,23 +125,35 @@ class Driving:
 
     # --- driving ------------------------------------------------------------------------------
 
-    async def drive(
-        self, session: str, run: str, watching: Watching, *, fence: int | None = None
-    ) -> None:
+    async def begin(self, session: str, start: c.StartRun, watching: Watching) -> None:
+        """Begin a run whose holder is this process, and drive it as `drive` does.
+
+        Who takes it over meanwhile is waited for, and raises nothing here.
+        """
+        if not await self._detached.do(lambda stop: self._begin(session, start, stop, watching)):
+            await self.drive(session, start.run, watching)
+
+    async def _begin(self, session: str, start: c.StartRun, stop: Stop, watching: Watching) -> bool:
+        """Begin a run and drive it, in one task: no lease is left behind; False: it was there."""
+        begun = await self._engine.execute(session, start)
+        for fence in (each.fence for each in begun.events if isinstance(each, LeaseTaken)):
+            await self._drive_tree(session, start.run, stop, watching, fence=fence)
+            return True
+        return False
+
+    async def drive(self, session: str, run: str, watching: Watching) -> None:
         """Carry a run on, with all that stands above and under it.
 
-        `fence` is of the lease under which the caller began the run. It is done in a task of the
-        runtime's own: a caller that is cancelled leaves it (D5). Raises InProgress while another
-        drives the topmost run, unless this was at it already: then it waits for the other.
+        It is done in a task of the runtime's own: a caller that is cancelled leaves it (D5). Raises
+        InProgress while another drives the topmost run, unless this was at it already: then it
+        waits for the other.
         """
         state = await self._engine.session(session, c.Names(runs=(run,)))
         if state.runs[run].kind == "hosted":
             await self._hosted.resume(session, run)
             return
         top = root_of(state, run)
-        await self._detached.do(
-            lambda stop: self._drive_tree(session, top, stop, watching, fence=fence)
-        )
+        await self._detached.do(lambda stop: self._drive_tree(session, top, stop, watching))
 
     async def drive_alone(self, row: RunRow, watching: Watching) -> None:
         """Carry one run on and none beside it, as a worker does: the others are due themselves."""
@@ -167,7 +180,7 @@ class Driving:
         failed: dict[str, BaseException] = {}
         seen = -1
         follows = follows or fence is not None
-        while not stop.asked:
+        while fence is not None or not stop.asked:
             await self._drive_one(session, run, stop, watching, fence=fence, follows=follows)
             fence, follows = None, True
             state = await self._engine.session(session, c.Names(runs=(run,)))
@@ -233,7 +246,9 @@ def _offices(role: Role, above: tuple[str, ...]) -> Iterator[Office]:
 
 
 def _two_agents(name: str) -> InvalidDeclaration:
-    return InvalidDeclaration("invalid_agent", f"Two agents are named {name}.")
+    return InvalidDeclaration(
+        "invalid_agent", f"Two agents are named {name}.", hint="Give one of them another name."
+    )
 
 
 def root_of(state: Session, run: str) -> str:

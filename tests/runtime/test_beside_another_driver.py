@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from placet import Agent, InProgress, Placet, RunResult, ScriptedModel
+from placet import Agent, InProgress, Placet, PlacetError, RunResult, ScriptedModel
 from placet.agent.messages import ModelRequest
 from placet.agent.models.scripted import call, say
 from placet.core import commands as c
-from placet.core.values import Holder
+from placet.core.values import Holder, Principal
 from placet.runtime.processes import this_process
 from placet.stores.sqlite import SqliteStore
 from placet.stores.store import Answer
@@ -198,3 +198,73 @@ def test_a_worker_comes_back_to_a_run_that_another_was_quicker_to_take(tmp_path:
         store.do(c.ReleaseLease(run="run_1", fence=1, cause="it ends"))
         assert asyncio.run(worker.once()) == 1
     assert reported == [("in_progress", "run_1"), ("resumed", "run_1")]
+
+
+@pytest.mark.promise("D5")
+@pytest.mark.parametrize("end", ["final", "cancelled"])
+def test_a_run_that_ends_between_two_looks_of_who_follows_it_has_ended(
+    tmp_path: Path, end: str
+) -> None:
+    agent = Agent(name="echo", model=ScriptedModel([say("mine")]), tools=[])
+    store = Busy(tmp_path / "placet.db")
+    looks: list[int] = []
+
+    def before(command: c.Command) -> None:
+        if isinstance(command, c.TakeLease):
+            looks.append(1)
+        if len(looks) == 2 and end == "final":
+            store.do(c.FinishRun(run="run_1", fence=2, stop="final", answer="by the other"))
+        elif len(looks) == 2:
+            store.do(c.CancelRun(run="run_1", by=Principal(id="ana"), cause="x"))
+
+    def after(command: c.Command, refusal: BaseException | None) -> None:
+        if isinstance(command, c.StartRun):
+            store.do(c.TakeLease(run="run_1", holder=OTHER, gone=this_process()))
+
+    store.before, store.after = before, after
+    ended = run_in(store, agent)
+    assert (ended.stop, len(looks)) == (end, 2)
+    assert ended.answer == ("by the other" if end == "final" else None)
+
+
+@pytest.mark.promise("D5")
+def test_who_stood_still_until_another_took_over_is_told_the_others_end(tmp_path: Path) -> None:
+    store = Busy(tmp_path / "placet.db")
+    refused: list[str] = []
+
+    def reply(request: ModelRequest) -> Any:
+        store.do(c.TakeLease(run="run_1", holder=OTHER, gone=this_process()))
+        return say("mine")
+
+    def after(command: c.Command, refusal: BaseException | None) -> None:
+        if isinstance(refusal, PlacetError):
+            refused.append(f"{type(command).__name__} {refusal.code}")
+            store.after = lambda command, refusal: None
+            store.do(c.FinishRun(run="run_1", fence=2, stop="final", answer="by the other"))
+
+    store.after = after
+    ended = run_in(store, Agent(name="echo", model=ScriptedModel(reply), tools=[]))
+    assert (ended.stop, ended.answer) == ("final", "by the other")
+    assert refused == ["Propose stale_fence"], "its turn is not written down"
+
+
+@pytest.mark.promise("D1", "D5")
+def test_a_caller_that_leaves_as_its_run_begins_leaves_no_lease_behind(tmp_path: Path) -> None:
+    agent = Agent(name="echo", model=ScriptedModel([say("done")]), tools=[])
+    store = Busy(tmp_path / "placet.db")
+
+    async def left() -> None:
+        with Placet(store, agents=[agent], approvers=["ana"]) as placet:
+            waiting = asyncio.create_task(placet.run(agent, "go", session="s", run_id="run_1"))
+
+            def after(command: c.Command, refusal: BaseException | None) -> None:
+                if isinstance(command, c.StartRun):
+                    waiting.cancel()
+
+            store.after = after
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            again = placet.resume("run_1")
+            assert (await again).stop == "final"
+
+    asyncio.run(left())

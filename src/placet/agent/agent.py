@@ -68,6 +68,12 @@ class Agent:
     ) -> None:
         if not name or name != name.strip():
             raise InvalidDeclaration("invalid_agent", "An agent needs a name.")
+        if isinstance(model, type) or not callable(getattr(model, "complete", None)):
+            raise InvalidDeclaration(
+                "invalid_agent",
+                f"Agent {name}: {model!r} is no model client.",
+                hint="Give one, such as OpenAIModel('gpt-5-mini').",
+            )
         if max_steps < 1:
             raise InvalidDeclaration("invalid_agent", f"Agent {name}: max_steps is at least 1.")
         if mode not in ("act", "think", "plan-act"):
@@ -97,7 +103,12 @@ class Agent:
         self.saga = saga
         names = [each.declaration.name for each in self.tools]
         if len(set(names)) != len(names):
-            raise InvalidDeclaration("invalid_agent", f"Agent {name}: two tools have one name.")
+            twice = next(each for each in names if names.count(each) > 1)
+            raise InvalidDeclaration(
+                "invalid_agent",
+                f"Agent {name}: two tools are named {twice}.",
+                hint="Give one of them another name.",
+            )
 
     def as_tool(
         self,

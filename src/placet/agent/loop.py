@@ -22,7 +22,7 @@ from placet.agent.view import SUMMARISE, View, as_text, first_kept, view_of
 from placet.agent.watching import TextArrives, Watching, WorkBegins
 from placet.core import commands as c
 from placet.core import work as w
-from placet.core.errors import InProgress, ModelTrouble, PlacetError, Refusal, StaleHolder
+from placet.core.errors import Closed, InProgress, ModelTrouble, PlacetError, Refusal, StaleHolder
 from placet.core.state import Resting, RetryDue, Run, RunOver, Session, UndoDue, Working
 from placet.core.values import LEASE, Occurrence
 from placet.runtime.detached import Stop
@@ -96,6 +96,8 @@ class Loop:
                 continue
             async with self._renewed(session, run, state.runs[run].fence):
                 await self._work(session, run, state, stop)
+        if fence is not None:
+            await self._release(session, run, fence, None, "its caller left")
 
     async def _take_lease(self, session: str, run: str, *, held: int | None) -> Session:
         """Take the lease of a run, unless the one that is held is its lease still."""
@@ -106,10 +108,11 @@ class Loop:
         if isinstance(now, Working) and before.runs[run].fence == held:
             return before
         gone = now.holder if isinstance(now, Working) and is_gone(now.holder) else None
-        taken = await self._engine.execute(
-            session, c.TakeLease(run=run, holder=this_process(), gone=gone)
-        )
-        return taken.state
+        take = c.TakeLease(run=run, holder=this_process(), gone=gone)
+        try:
+            return (await self._engine.execute(session, take)).state
+        except Closed:  # It ended between the two looks.
+            return await self._engine.session(session, c.Names(runs=(run,)))
 
     async def _sat_out(self, state: Session, run: str) -> bool:
         """Wait for a retry that is due soon; answer False where there is nothing to wait for.
@@ -168,10 +171,11 @@ class Loop:
                 state = await self._do(session, state, run, fence, work)
             except StaleHolder:
                 # What others began may leave this run nothing to do but wait, and then its lease
-                # is taken from it (D1). Anything else says that another drives it, or may.
+                # is taken from it (D1). Anything else says that another drives it, or may, or that
+                # this one stood still.
                 state = await self._engine.session(session, c.Names(runs=(run,)))
                 if isinstance(state.runs[run].state, Working):
-                    raise
+                    return  # `drive` looks whose it is now.
             except ModelTrouble as trouble:
                 pause = REST_RETRYABLE if trouble.retryable else REST_REFUSED
                 await self._release(session, run, fence, pause, trouble.code)

@@ -62,7 +62,9 @@ MOST_UNFOLDED = 6
 #: A list of plain values whose JSON is not longer than this stands on one line.
 MOST_LISTED = 80
 
-_PLACE = re.compile(r"\{(\w+)\}")
+#: Where a tool's `effect` says an argument.
+PLACE = re.compile(r"\{(\w+)\}")
+
 _PLAIN_NAME = re.compile(r"[^\W\d][\w-]*")
 
 
@@ -410,7 +412,7 @@ class _Showing:
             name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             for name, value in zip(arguments, shown.values(), strict=False)
         }
-        return _PLACE.sub(lambda place: texts.get(place[1], place[0]), self._masking.text(template))
+        return PLACE.sub(lambda place: texts.get(place[1], place[0]), self._masking.text(template))
 
     def _masked(self, change: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Mask both sides of a change as the argument of its name is masked."""

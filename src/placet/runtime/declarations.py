@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from placet.core.canonical import JsonValue, digest_of
+from placet.core.card import PLACE
 from placet.core.errors import InvalidDeclaration
 from placet.core.money import Money
 from placet.core.values import EVERY_SURFACE, CallKind, Recovery
@@ -95,10 +96,12 @@ class Declaration:
     def __post_init__(self) -> None:
         """Take the fingerprint over version, parameter schema and description (G3).
 
-        Raises InvalidDeclaration where a field that is to be masked is none: it would be shown.
+        Raises InvalidDeclaration where a field that is to be masked is none: it would be shown; and
+        where `effect` says an argument that is none.
         """
         known = self.parameters.get("properties")
-        for declared in (*self.secrets, *([self.cost.field] if self.cost else [])):
+        said = PLACE.findall(self.effect)
+        for declared in (*self.secrets, *([self.cost.field] if self.cost else []), *said):
             if known and declared.partition(".")[0].removesuffix("[]") not in known:
                 raise InvalidDeclaration(
                     "invalid_tool",

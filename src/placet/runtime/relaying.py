@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from inspect import iscoroutinefunction, unwrap
 from typing import Literal, Protocol
 
 from placet.core.card import Card
@@ -99,8 +100,9 @@ def checked(channels: Sequence[Channel]) -> tuple[Channel, ...]:
     """Give channels that have a name each, and no two the same; raises InvalidDeclaration."""
     names: set[str] = set()
     for channel in channels:
-        name = getattr(channel, "name", None)
-        if not isinstance(name, str) or not name or not callable(getattr(channel, "tell", None)):
+        name, tell = getattr(channel, "name", None), getattr(channel, "tell", None)
+        tells = callable(tell) and iscoroutinefunction(unwrap(tell))
+        if not isinstance(name, str) or not name or isinstance(channel, type) or not tells:
             raise InvalidDeclaration(
                 "invalid_channel",
                 f"{type(channel).__name__} is no channel.",

@@ -5,6 +5,7 @@ It tells of the stored state alone, so that no line promises what that state doe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -67,12 +68,12 @@ class Standing:
     unsettled: tuple[str, ...] = ()
 
 
-def standing_of(state: Session, run: Run) -> Standing:
-    """Say where a run stands."""
+def standing_of(state: Session, run: Run, *, told: Callable[[str], str] | None = None) -> Standing:
+    """Say where a run stands; `told` masks what is known to be secret, and else shapes are."""
     unsettled = open_settlements(state, run.id)
     word, detail, waiting = _standing(state, run)
     if word == "resting" and isinstance(run.state, Resting) and run.state.not_before is not None:
-        cause = Masking(salt=state.salt).text(run.state.cause)
+        cause = (told or Masking(salt=state.salt).told)(run.state.cause)
         detail += f", because of {visible(cause)}" if cause else ""
     return Standing(word=word, detail=detail, waiting=waiting, unsettled=unsettled)
 

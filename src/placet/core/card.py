@@ -67,6 +67,15 @@ _PLAIN_NAME = re.compile(r"[^\W\d][\w-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One version of an action: its arguments, and what its tool declared for people to read."""
+
+    tool: str
+    arguments: Mapping[str, JsonValue] | str
+    display: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """An earlier attempt at a call that did not succeed, and why; or at taking it back.
 
@@ -104,9 +113,9 @@ class Story:
 
     `display` is what the tool declared, `grounds` why it is asked, `claim` the model's own words,
     `changes` what an edit or a void changed, `replaced` the request whose place this one takes,
-    `former` the arguments of the versions before: their secrets are not told, either. `causes` says
-    by channel why a notice could not be delivered. `undo_key` is the key under which the call was
-    being taken back.
+    `versions` those of the call, and of others that are told of: what any of them keeps secret is
+    not told. `causes` says by channel why a notice could not be delivered. `undo_key` is the key
+    under which the call was being taken back.
     """
 
     display: Mapping[str, JsonValue]
@@ -114,7 +123,7 @@ class Story:
     claim: str = ""
     changes: str = ""
     replaced: Request | None = None
-    former: Sequence[Mapping[str, JsonValue] | str] = ()
+    versions: Sequence[Version] = ()
     attempts: Sequence[Attempt] = ()
     earlier: Earlier | None = None
     causes: Mapping[str, str] = field(default_factory=dict)
@@ -219,8 +228,8 @@ def card_of(
     hexadecimal, keys the fingerprints of masked secrets.
     """
     display = story.display
-    known = (draft.arguments, *story.former)
-    masking = masking_for(display, known, salt=salt, language=language)
+    own = Version(tool=draft.tool, arguments=draft.arguments, display=display)
+    masking = masking_for(display, (own, *story.versions), salt=salt, language=language)
     shown = masked_arguments(masking, draft.arguments)
     show = _Showing(masking)
     replaced = story.replaced.state if story.replaced is not None else None
@@ -310,22 +319,25 @@ def changes_of(stored: str) -> list[dict[str, JsonValue]] | None:
 
 def masking_for(
     display: Mapping[str, JsonValue],
-    known: Iterable[Mapping[str, JsonValue] | str],
+    versions: Iterable[Version],
     *,
     salt: str,
     language: Language,
 ) -> Masking:
-    """Give how the secrets of a request are masked, on its card and in whatever is told beside it.
+    """Give how the secrets of an action are masked, on its card and in whatever is told beside it.
 
-    `known` are the arguments of all its versions: what any of them keeps secret is told nowhere.
+    What any of the `versions` keeps secret, by what its own tool declared, is told nowhere.
     """
+    masking = Masking(salt=salt, language=language)
+    for version in versions:
+        masking = replace(masking, fields=_secret_fields(version.display))
+        masking = masking.knowing(version.arguments)
+    return replace(masking, fields=_secret_fields(display))
+
+
+def _secret_fields(display: Mapping[str, JsonValue]) -> tuple[str, ...]:
     found = display.get("secrets")
-    fields = tuple(map(str, found)) if isinstance(found, list) else ()
-    masking = Masking(salt=salt, fields=fields, language=language)
-    for arguments in known:
-        if isinstance(arguments, Mapping):
-            masking = masking.knowing(arguments)
-    return masking
+    return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
 def masked_arguments(

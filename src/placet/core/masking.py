@@ -13,6 +13,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Literal
@@ -203,10 +204,17 @@ class Masking:
             shown = end
         return "".join((*parts, _literal(text[shown:])))
 
-    def knowing(self, arguments: Mapping[str, JsonValue]) -> Masking:
-        """Give the same, which also knows the secret values of an action's arguments."""
-        looking = _Looking.at(dict(arguments), self.fields)
-        found = looking.secrets(dict(arguments), "none", looking.paths)
+    def knowing(self, arguments: Mapping[str, JsonValue] | str) -> Masking:
+        """Give the same, which also knows the secret values of an action's arguments.
+
+        Of arguments that cannot be read it knows what is masked where they are shown.
+        """
+        if isinstance(arguments, str):
+            spans = self._spans(arguments, is_inert=True)
+            found = [form for start, end in spans for form in _read_as_json(arguments[start:end])]
+        else:
+            looking = _Looking.at(dict(arguments), self.fields)
+            found = list(looking.secrets(dict(arguments), "none", looking.paths))
         return replace(self, known=self.known.and_more(found))
 
     def _spans(self, text: str, *, is_inert: bool) -> Iterator[tuple[int, int]]:
@@ -407,6 +415,13 @@ def _in_json(text: str, *, is_inert: bool) -> Iterator[tuple[int, int]]:
         elif named is not None and token[1] and (is_inert or not re.search(r"[$`]", token[1])):
             yield token.span(1)
             named = None
+
+
+def _read_as_json(written: str) -> Iterator[str]:
+    """Give a text as it stands within quotes, and as JSON reads it."""
+    yield written
+    with suppress(ValueError):
+        yield str(json.loads(f'"{written}"'))
 
 
 def _is_json(text: str) -> bool:

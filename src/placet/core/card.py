@@ -20,6 +20,7 @@ from placet.core.card_words import Language, said
 from placet.core.display import is_unmistakable, visible
 from placet.core.masking import Masking
 from placet.core.money import Money, written
+from placet.core.retelling import retold, retold_end
 from placet.core.state import (
     Answered,
     Approved,
@@ -253,10 +254,10 @@ def card_of(
         raw_arguments=show.inert(draft.arguments) if isinstance(draft.arguments, str) else None,
         effect=visible(show.effect(str(display.get("effect") or ""), draft.arguments, shown)),
         cost=_cost(display.get("cost"), draft.arguments, shown, language),
-        preview=show.told(str(display.get("preview") or "")),
+        preview=show.own(str(display.get("preview") or "")),
         reversible=bool(display.get("reversible", False)),
         claim=show.told(story.claim),
-        reason=show.told(story.grounds),
+        reason=show.own(story.grounds),
         rule=show.name(request.rule),
         changes=show.changes(story.changes),
         edits=edits,
@@ -373,13 +374,19 @@ class _Showing:
         """Show what somebody told, in its lines, without what the arguments keep secret."""
         return visible(self._masking.told(text), keep_newlines=True)
 
+    def own(self, text: str) -> str:
+        """Show what may be a sentence of placet's own as `told` does, in the card's language."""
+        told = retold(self._masking.language, self._masking.told(text))
+        return visible(told, keep_newlines=True)
+
     def attempt(self, attempt: Attempt) -> Attempt:
         """Show an earlier attempt."""
-        return replace(attempt, cause=self.told(attempt.cause))
+        return replace(attempt, cause=self.own(attempt.cause))
 
     def earlier(self, earlier: Earlier) -> Earlier:
         """Show an earlier proposal of the call."""
-        return Earlier(code=earlier.code, times=earlier.times, told=self.told(earlier.told))
+        told = retold_end(self._masking.language, self._masking.told(earlier.told))
+        return replace(earlier, told=visible(told, keep_newlines=True))
 
     def escalation(self, request: Request, step: Escalation) -> Asking:
         """Show who else is asked, and from when on."""
@@ -388,7 +395,7 @@ class _Showing:
 
     def delivery(self, delivery: Delivery, causes: Mapping[str, str]) -> Told:
         """Show what became of the notices on a channel."""
-        cause = self.told(causes.get(delivery.channel, ""))
+        cause = self.own(causes.get(delivery.channel, ""))
         channel = self.name(delivery.channel)
         return Told(channel=channel, delivered=delivery.delivered, cause=cause)
 
@@ -404,7 +411,7 @@ class _Showing:
         """Show what was changed: an edit's list is masked by name, a sentence by its shapes."""
         found = changes_of(stored)
         if found is None:
-            return self.told(stored)
+            return self.own(stored)
         return visible(wording.changes(map(self._masked, found)))
 
     def effect(

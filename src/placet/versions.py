@@ -76,6 +76,29 @@ async def versions_under(engine: Engine, session: str, run: str) -> Versions:
     return await engine.read(_versions, engine, session, lambda at: at.run in runs)
 
 
+class Following:
+    """Follows a session's log, and gives the versions that are new in it each time.
+
+    What is looked at once is not looked at again, however long the session grows (D6).
+    """
+
+    def __init__(self, engine: Engine, session: str) -> None:
+        self._engine = engine
+        self._session = session
+        self._seq = 0
+
+    def new(self) -> list[Version]:
+        """Give what was frozen since the last time; nothing where there is no session yet."""
+        engine, found = self._engine, []
+        for row in engine.store.events(engine.tenant, self._session, after=self._seq):
+            if row.kind == "CallProposed":
+                event = decode_event(row.kind, row.body)
+                assert isinstance(event, e.CallProposed), "a kind is that of its event"
+                found.append(_read(engine, self._session, _frozen(event)))
+            self._seq = row.seq
+        return found
+
+
 def draft_held(text: str, digest: str, *, generation: int, **ids: str) -> Draft:
     """Give the action of a text, if it is what its digest stands for (G3).
 
@@ -100,14 +123,17 @@ def _versions(engine: Engine, session: str, wanted: Callable[[Occurrence], bool]
         event = decode_event(row.kind, row.body)
         assert isinstance(event, e.CallProposed), "a kind is that of its event"
         if wanted(event.at):
-            frozen = _Frozen(
-                action_ref=event.action.ref,
-                display_ref=event.display.ref if event.display else None,
-                digest=event.digest,
-                generation=event.generation,
-            )
-            found.setdefault(event.at, []).append(_read(engine, session, frozen))
+            found.setdefault(event.at, []).append(_read(engine, session, _frozen(event)))
     return {at: tuple(versions) for at, versions in found.items()}
+
+
+def _frozen(event: e.CallProposed) -> _Frozen:
+    return _Frozen(
+        action_ref=event.action.ref,
+        display_ref=event.display.ref if event.display else None,
+        digest=event.digest,
+        generation=event.generation,
+    )
 
 
 def _read(engine: Engine, session: str, frozen: _Frozen) -> Version:

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from placet import Agent, ScriptedModel, tool
-from placet.agent.messages import AssistantMessage
+from placet.agent.messages import AssistantMessage, ModelRequest, ModelTurn
+from placet.agent.models import OnText
 from placet.agent.models.scripted import call, calls, say
 from placet.settings import current_account
+from tests.cli.dialog import dialog
 from tests.cli.place import Ended, Place, do
 
 ME = current_account()
@@ -48,8 +50,18 @@ def _agent(name: str, *script: AssistantMessage) -> Agent:
     return Agent(name=name, model=ScriptedModel([*script, say(f"Not {OLD}.")]), tools=TOOLS)
 
 
+class Quiet(ScriptedModel):
+    """A model that says nothing before its turn is whole."""
+
+    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelTurn:
+        """Give the reply of the script."""
+        return await super().complete(request)
+
+
 TOOLS = [login, fail, lose, look]
+CLERK = (calls(call("login", user="bob", password=OLD), text=f"I use {OLD}."), say(f"Not {OLD}."))
 agents = [
+    Agent(name="quiet", model=Quiet(CLERK), tools=TOOLS),
     _agent("clerk", calls(call("login", user="bob", password=OLD), text=f"I use {OLD}.")),
     _agent(
         "vain",
@@ -156,3 +168,21 @@ def test_a_run_is_shown_without_the_secrets_of_calls_that_were_never_made(place:
 
     assert "look: invalid_arguments" in told or "look: answered" in told
     assert "→ ‹secret, 14 characters" in told, "what a read found"
+
+
+@pytest.mark.slow
+@pytest.mark.promise("G5", "H2")
+@pytest.mark.parametrize("agent", ["clerk", "quiet"])
+def test_what_an_agent_says_in_a_chat_repeats_no_secret_of_its_sessions_calls(
+    place: Place, agent: str
+) -> None:
+    _, first = waiting(agent)
+    edited(first, NEW)
+
+    with dialog(place, "chat", "--agent", agent, "--session", "main") as talk:
+        talk.expect("Not ‹secret, 13 characters")
+        talk.say("again")
+        said = talk.expect("approve, reject, edit or later? ")
+        assert ("\nI use ‹secret, 13 " in said.replace("\r", "")) is (agent == "clerk")
+
+    assert not [word for word in WORDS if word in talk.seen]

@@ -183,26 +183,20 @@ class Masking:
         text is never run, and then whatever stands under a secret name in what looks like JSON is
         masked.
         """
-        parts: list[str] = []
-        shown = 0
-        for start, end in self._spans(text, is_inert=is_inert):
-            parts += (_literal(text[shown:start]), self._mask(text[start:end]))
-            shown = end
-        return "".join((*parts, _literal(text[shown:])))
+        return self._with_masks(text, self._spans(text, is_inert=is_inert))
 
     def told(self, text: str) -> str:
         """Give what somebody told, with secrets masked by their shape, and where they are known.
 
         What is told is never what runs.
         """
-        parts: list[str] = []
-        shown = 0
         # What is known is looked for beside the shapes: knowing more never shows more.
         found = sorted((*self.known.spans(text), *self._spans(text, is_inert=True)))
-        for start, end in _joined(found):
-            parts += (_literal(text[shown:start]), self._mask(text[start:end]))
-            shown = end
-        return "".join((*parts, _literal(text[shown:])))
+        return self._with_masks(text, _joined(found))
+
+    def repeated(self, text: str) -> str:
+        """Give `text` with what is known masked, wherever it is repeated, and nothing else."""
+        return self._with_masks(text, self.known.spans(text))
 
     def knowing(self, arguments: Mapping[str, JsonValue] | str) -> Masking:
         """Give the same, which also knows the secret values of an action's arguments.
@@ -238,6 +232,14 @@ class Masking:
             if start >= last:
                 yield start, end
                 last = end
+
+    def _with_masks(self, text: str, spans: Iterable[tuple[int, int]]) -> str:
+        parts: list[str] = []
+        shown = 0
+        for start, end in spans:
+            parts += (_literal(text[shown:start]), self._mask(text[start:end]))
+            shown = end
+        return "".join((*parts, _literal(text[shown:])))
 
     def _mask(self, secret: str) -> str:
         characters = counted(self.language, "characters", len(secret))

@@ -158,6 +158,10 @@ def test_why_a_run_was_ended_is_told_without_the_secrets_of_its_requests(place: 
 
     assert ": ‹secret, 13 characters, fingerprint" in shown(second).out
     shown(run)
+    late = quiet(do("approve", second, by="ana"))
+    assert f"It was cancelled. [cancelled request_id={second}] `placet show {second}` says" in (
+        late.err
+    )
 
 
 @pytest.mark.promise("H2")

@@ -24,6 +24,11 @@ _NUMBERS = frozenset({"attempts", "count", "most", "quorum", "seconds", "times",
 _NAMES = frozenset({"agent", "by", "mode", "rule", "stop", "tool"})
 
 
+def is_own(text: str) -> bool:
+    """Say whether a text is a sentence of placet's own."""
+    return next(_readings(text), None) is not None
+
+
 def retold(language: Language, text: str) -> str:
     """Give a text that may be a sentence of placet's own, in a language."""
     if language == "en":  # As it stands in the record.

@@ -6,8 +6,8 @@ It reads, and decides nothing; the card itself is made by placet.core.card.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from placet.core import events as e
@@ -19,6 +19,7 @@ from placet.core.card import (
     Earlier,
     Field,
     Story,
+    Version,
     card_of,
     fields_of,
     masking_for,
@@ -26,12 +27,12 @@ from placet.core.card import (
 from placet.core.card_words import Language
 from placet.core.codec import decode_event
 from placet.core.commands import Names
-from placet.core.errors import Conflict
 from placet.core.masking import Masking
-from placet.core.state import Call, Open, Request, Session
-from placet.core.values import Draft, Occurrence, Purpose, action_digest, draft_from
+from placet.core.state import Call, No, Open, Request, Session
+from placet.core.values import Draft, Occurrence, Purpose
 from placet.runtime.engine import Engine
 from placet.stores.store import RequestRow
+from placet.versions import draft_held, versions_of, versions_told, versions_under
 
 _ATTEMPTS = {
     kind.__name__
@@ -43,18 +44,21 @@ async def card_from(engine: Engine, row: RequestRow, *, language: Language = "en
     """Make the card of a request from the store, with its words in a language."""
     read = await _read(engine, row)
     request, call = read.state.requests[row.request.id], read.call
-    before = await _before(engine, request)
+    replaced = None
+    if request.replaces is not None:
+        replaced = (await engine.find_request(request.replaces)).request
+    no = _no(read, request)
     attempts, undo_key = await _attempts(read) if call.attempts else ((), "")
     story = Story(
         display=read.display,
         grounds=await read.text(request.grounds_ref),
         claim=await read.text(call.claim_ref),
         changes=await read.text(request.changes_ref),
-        replaced=before[0] if before else None,
-        former=[(await _draft(read, each)).arguments for each in before],
+        replaced=replaced,
+        versions=await _versions(read, no),
         attempts=attempts,
         undo_key=undo_key,
-        earlier=await _earlier(read, row) if isinstance(request.state, Open) else None,
+        earlier=None if no is None else await _earlier(read, no),
         causes={
             each.channel: await read.text(each.cause_ref)
             for each in request.deliveries
@@ -97,37 +101,39 @@ class Telling:
 async def telling_of(engine: Engine, row: RequestRow, *, language: Language = "en") -> Telling:
     """Give how what is stored of a request is told."""
     read = await _read(engine, row)
-    request = read.state.requests[row.request.id]
-    versions = [request, *await _before(engine, request)]
-    masking = masking_for(
-        read.display,
-        [(await _draft(read, each)).arguments for each in versions],
-        salt=read.state.salt,
-        language=language,
-    )
+    await _draft(read, read.state.requests[row.request.id])
+    versions = await versions_of(engine, row.session, read.call)
+    masking = masking_for(read.display, versions, salt=read.state.salt, language=language)
     return Telling(engine=engine, session=row.session, masking=masking)
 
 
-async def telling_of_calls(
-    engine: Engine, state: Session, calls: Sequence[Call], *, language: Language = "en"
+async def telling_of_run(
+    engine: Engine,
+    state: Session,
+    run: str,
+    *,
+    proposed: Iterable[tuple[str, Mapping[str, JsonValue] | str]] = (),
+    language: Language = "en",
 ) -> tuple[Telling, dict[Occurrence, tuple[Field, ...]]]:
-    """Give how what is stored of a run's calls is told, and the arguments of each as on a card.
+    """Give how what is stored of a run is told, and the arguments of its calls as on a card.
 
-    What is secret in one of them is told of none.
+    What is secret in any version of one call, be it of a run under this one, is told of none.
+    `proposed` are the calls as the model wrote them, tool and arguments: not all were frozen.
     """
-    told = Masking(salt=state.salt, language=language)
+    found = await versions_under(engine, state.id, run)
+    versions = [version for each in found.values() for version in each]
+    declared = {version.tool: version.display for version in versions}
+    written = (
+        Version(tool=tool, arguments=arguments, display=declared.get(tool, {}))
+        for tool, arguments in proposed
+    )
+    told = masking_for({}, (*versions, *written), salt=state.salt, language=language)
     fields: dict[Occurrence, tuple[Field, ...]] = {}
-    for call in calls:
-        body = await engine.payload(state.id, call.action_ref)
-        shown = "{}"
-        if call.display_ref is not None:
-            shown = await engine.payload(state.id, call.display_ref)
-        found = draft_from(json.loads(body)).arguments
-        own = masking_for(json.loads(shown), [found], salt=state.salt, language=language)
-        if isinstance(found, Mapping):
-            fields[call.at] = fields_of(own, found)
-            told = replace(told, fields=own.fields).knowing(found)
-    return Telling(engine=engine, session=state.id, masking=replace(told, fields=())), fields
+    for at, (*_, latest) in found.items():
+        if isinstance(latest.arguments, Mapping):
+            own = masking_for(latest.display, (), salt=state.salt, language=language)
+            fields[at] = fields_of(own, latest.arguments)
+    return Telling(engine=engine, session=state.id, masking=told), fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,28 +165,17 @@ async def _read(engine: Engine, row: RequestRow) -> _Read:
 
 
 async def _draft(read: _Read, request: Request) -> Draft:
-    """Give the action that a request is about, if it is what the request stands for (G3).
-
-    Raises Conflict(`digest_mismatch`) where it was changed from outside: nobody is shown another.
-    """
-    document = json.loads(await read.text(request.action_ref))
-    stands_for = read.call.digest if request.kind == "settlement" else request.digest
-    if action_digest(document, generation=request.generation) != stands_for:
-        raise Conflict(
-            "digest_mismatch",
-            "The stored action is not what the request stands for; it was changed from outside.",
-            hint="Nothing is shown or runs. Run `placet audit verify`.",
-            request_id=request.id,
-        )
-    return draft_from(document)
+    """Give the action that a request is about; raises Conflict(`digest_mismatch`)."""
+    digest = read.call.digest if request.kind == "settlement" else request.digest
+    text = await read.text(request.action_ref)
+    return draft_held(text, digest, generation=request.generation, request_id=request.id)
 
 
-async def _before(engine: Engine, request: Request) -> list[Request]:
-    """Give the requests whose place this one takes, the latest first."""
-    found: list[Request] = []
-    while request.replaces is not None:
-        request = (await engine.find_request(request.replaces)).request
-        found.append(request)
+async def _versions(read: _Read, no: No | None) -> tuple[Version, ...]:
+    """Give the versions of a request's call, and of those whose end is told on its card."""
+    found = await versions_of(read.engine, read.session, read.call)
+    if no is not None:
+        found += await versions_told(read.engine, read.session, no.told_ref)
     return found
 
 
@@ -252,11 +247,13 @@ def _tried(engine: Engine, session: str, at: Occurrence) -> dict[int, _Tried]:
     return found
 
 
-async def _earlier(read: _Read, row: RequestRow) -> Earlier | None:
-    """Give how the same call ended when it was proposed before in the run."""
-    if row.request.kind != "approval":
+def _no(read: _Read, request: Request) -> No | None:
+    """Give how the same call ended when it was proposed before in the run, while that matters."""
+    if request.kind != "approval" or not isinstance(request.state, Open):
         return None
     no = read.state.noes.get((read.call.at.run, read.call.call_key))
-    if no is None or no.times == 0:
-        return None
+    return None if no is None or no.times == 0 else no
+
+
+async def _earlier(read: _Read, no: No) -> Earlier:
     return Earlier(code=no.code, times=no.times, told=await read.text(no.told_ref))

@@ -198,7 +198,7 @@ def test_what_stands_under_a_card_and_the_inbox_are_in_its_language(place: Place
     shown = do("show", request, "--lang", "zh").out
 
     assert re.fullmatch(rf"{request}  refund  .+  会话 main，截止 .+ UTC\n", listed)
-    assert "  结局        approved by ana" in shown
+    assert "  结局        ana 已批准；它开始了，结果为 succeeded" in shown
     assert re.search(r"  投票        ana，\d{4}-.+Z，经由 token\n", shown)
     assert "  结果\n    refunded 129\n" in shown
     assert do("inbox", "--lang", "zh").out == "没有等待处理的请求。\n"

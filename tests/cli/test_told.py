@@ -94,10 +94,12 @@ def test_an_answer_and_the_choices_of_a_question_are_told_without_their_secrets(
     _, request = waiting("curious")
 
     asked = (do("show", request), do("show", request, "--json"))
+    unfit = do("answer", request, "red", by="ana")
     answered = do("answer", request, KEY, by="ana")
     after = (do("show", request), do("show", request, "--json"))
 
     quiet(*asked)
+    assert "must be one of: ‹secret, 39 characters›, none." in quiet(unfit)
     assert "answered by ana: ‹secret, 39 characters" in quiet(answered)
     quiet(*after)
 

@@ -109,7 +109,7 @@ def test_a_card_says_it_in_chinese() -> None:
   模型        自称：the customer asked for it
   变更        自 rq_before 获批以来有变：工具
   执行次数    第 1 次执行失败，可能已产生作用：OSError: down
-  此前        本次运行中提出过 2 次，最近结果为 tool_failed：Failed: down
+  此前        本次运行中提出过 2 次，最近结果为 tool_failed：失败：down
   代表        user（a，会话 s1）
   运行        r1
   审批人      ann、bob（需 1 人）

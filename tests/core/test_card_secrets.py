@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from placet.core.card import Attempt, Card, Earlier
+from placet.core.card import Attempt, Card, Earlier, Version
 from placet.core.card_surfaces import html, markdown, plain, terminal
 from placet.core.card_words import LANGUAGES
 from tests.core.build import SALT
@@ -54,6 +54,22 @@ def test_an_effect_holds_what_the_arguments_show_and_no_more(secret: str) -> Non
     told = f"‹secret, {len(secret)} character{'' if len(secret) == 1 else 's'}›"
     bob = who.replace("‹", "‹literal ‹›").replace("\n", "⟦U+000A⟧")
     assert made.effect == f"logs {bob} in with {told}"
+
+
+@pytest.mark.promise("G5", "H2")
+def test_what_a_version_kept_secret_by_its_own_declaration_is_told_by_no_other() -> None:
+    declared: dict[str, Any] = {"secrets": ["note"]}
+    before = Version(tool="pay", arguments={"note": "plum jam"}, display=declared)
+    unreadable = Version(tool="pay", arguments='{"password": "fig\\ntree",,}', display={})
+    made = Making({"note": "fine"}).told(
+        versions=(before, unreadable), claim="plum jam, and fig", grounds="tree"
+    )
+    card = made.card(salt="")
+    assert (card.claim, card.reason) == (
+        "‹secret, 8 characters›, and fig",
+        "‹secret, 4 characters›",
+    )
+    assert card.arguments == (("note", '"fine"'),), "it declares no secret itself"
 
 
 @pytest.mark.promise("H2")

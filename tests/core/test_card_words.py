@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from placet.core import record_words
 from placet.core.card_parts import Text, Words, layout_of
 from placet.core.card_surfaces import html, markdown, plain, terminal
 from placet.core.card_words import LANGUAGES, WORDS
@@ -102,7 +103,7 @@ def test_every_word_is_one_that_a_card_says() -> None:
     core = ROOT / "src/placet/core"
     names = ("card.py", "card_parts.py", "masking.py")
     sources = "".join((core / name).read_text(encoding="utf-8") for name in names)
-    for key in WORDS["en"]:
+    for key in WORDS["en"].keys() - record_words.ENGLISH.keys():
         family = key.partition(".")[0]
         assert (
             f'"{key}"' in sources

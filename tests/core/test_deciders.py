@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -80,6 +81,31 @@ def test_a_requester_who_is_excluded_stands_in_for_nobody() -> None:
     assert may_decide(request, frozenset({me, "cy"}), stand_ins, now=world.state.now) == {"cy"}
     alone = with_heirs(request, frozenset({"ana", me}), {}, heirs)
     assert may_decide(request, frozenset({"ana", me}), alone, now=world.state.now) == {"ana"}
+
+
+@pytest.mark.promise("G10")
+@pytest.mark.parametrize("spelt", ["{}", " {}", "{} "])
+@pytest.mark.parametrize("case", [str, str.upper, str.title])
+def test_a_requester_who_is_left_out_is_told_so_however_the_name_is_spelt(
+    spelt: str, case: Callable[[str], str]
+) -> None:
+    world, request = asked("ana", exclude_requester=True)
+    name = spelt.format(case(request.requester))
+    with pytest.raises(NotPermitted) as refused:
+        check_authority(
+            request, Principal(id=name), frozenset({"ana", name}), {}, now=world.state.now
+        )
+    told = f"{name} may not decide this, which is for {request.requester}; ana may."
+    assert refused.value.message == told
+
+
+@pytest.mark.promise("G10")
+def test_whoever_is_not_the_requester_is_not_told_to_be_left_out() -> None:
+    for excluded in (True, False):
+        world, request = asked("ana", exclude_requester=excluded)
+        who = Principal(id="mallory" if excluded else request.requester)
+        with pytest.raises(NotPermitted, match=r"may not decide this; ana may\. "):
+            check_authority(request, who, frozenset({"ana"}), {}, now=world.state.now)
 
 
 @pytest.mark.promise("G10")

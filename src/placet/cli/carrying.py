@@ -20,6 +20,7 @@ from placet.cli.output import tell
 from placet.cli.progress import Family, described
 from placet.core import work as w
 from placet.core.display import visible
+from placet.core.masking import Masking
 
 T = TypeVar("T")
 
@@ -27,8 +28,8 @@ T = TypeVar("T")
 class Onlooker:
     """Shows what runs do, in few words: text as it comes, tools, and the items of a plan."""
 
-    def __init__(self, family: Family) -> None:
-        self.text = LiveText(family.agent)
+    def __init__(self, family: Family, *, masking: Callable[[], Masking]) -> None:
+        self.text = LiveText(family.agent, masking=masking)
         self.begun = False
         self._family = family
         self._effects: dict[str, str] = {}

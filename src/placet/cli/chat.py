@@ -35,6 +35,7 @@ from placet.cli.output import (
 )
 from placet.cli.progress import Family
 from placet.cli.scene import Scene, scene_of
+from placet.cli.secrecy import SessionSecrets
 from placet.cli.sessions import session_here, session_option
 from placet.cli.slash import Slash, help_text, parsed
 from placet.cli.status import standing_of, unsettled_lines
@@ -135,7 +136,9 @@ class Chat:
         self._requester = requester
         self._lines = lines
         self._requests = Requests(placet.people, session, who, further=self._further)
-        self._onlooker = Onlooker(Family(placet.engine))
+        language = placet.people.language
+        self._secrets = SessionSecrets(placet.engine, session, language=language)
+        self._onlooker = Onlooker(Family(placet.engine), masking=self._secrets.masking)
         self._mode: Mode | None = None
         #: The run whose end is still to be told, and where it stood when it could not go on.
         self._run: str | None = None
@@ -332,7 +335,8 @@ class Chat:
         result = asyncio.run(self._placet.result(run))
         answer = result.answer or ""
         if answer and not self._onlooker.text.has_said(run, answer):
-            click.echo(visible(answer, keep_newlines=True))
+            masked = self._secrets.masking().repeated(answer)
+            click.echo(visible(masked, keep_newlines=True))
         if result.stop != "final":
             tell(f"({run} ended: {result.stop})")
         state = asyncio.run(self._placet.engine.session(self._session, Names(runs=(run,))))

@@ -18,6 +18,7 @@ from placet.cli.identity import Identity
 from placet.cli.inbox import card_text
 from placet.cli.output import tell
 from placet.cli.status import about
+from placet.cli.words import said
 from placet.core.card import Card
 from placet.core.display import visible
 from placet.core.errors import Conflict, InvalidInput, NotPermitted
@@ -221,6 +222,8 @@ class Requests:
 
         after, ending = asyncio.run(decided())
         self._shown.pop(request, None)
-        said = ending.removesuffix("; it has not begun") or "your vote is counted"
-        tell(f"{request}: {visible(said, keep_newlines=True)}")
+        language = self._people.language
+        begins = said(language, "ended.then", then=said(language, "ended.not_begun"))
+        told = ending.removesuffix(begins) or "your vote is counted"
+        tell(f"{request}: {visible(told, keep_newlines=True)}")
         return after

@@ -7,13 +7,15 @@ secrets are masked and hidden characters made visible, as on cards.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from placet.cards import Telling, telling_of, telling_of_calls
-from placet.cli.runs import run_document, standing_in
+from placet.cards import Telling, telling_of, telling_of_run
+from placet.cli.runs import run_document
+from placet.cli.status import standing_of
 from placet.core import events as e
+from placet.core.canonical import JsonValue, Unreadable, parse_arguments
 from placet.core.card import Field
 from placet.core.card_parts import argument_rows
 from placet.core.card_surfaces import plain_rows
@@ -47,7 +49,9 @@ async def run_shown(people: People, row: RunRow) -> tuple[dict[str, Any], str]:
     steps = tuple((run.id, step) for step in range(1, run.step + 1))
     state = await engine.session(row.session, Names(steps=steps, runs=(run.id,)))
     found = _calls_of(state, run.id)
-    telling, fields = await telling_of_calls(engine, state, found, language=people.language)
+    telling, fields = await telling_of_run(
+        engine, state, run.id, proposed=_proposed(turns), language=people.language
+    )
     calls = [await _call(telling, call, fields.get(call.at, ())) for call in found]
     known = {(each["step"], each["index"]) for each in calls}
     calls += [
@@ -60,7 +64,7 @@ async def run_shown(people: People, row: RunRow) -> tuple[dict[str, Any], str]:
     answer = ""
     if isinstance(over, RunOver) and over.answer_ref is not None:
         answer = _seen(await telling.text(over.answer_ref))
-    standing = standing_in(engine.store, row)
+    standing = standing_of(state, state.runs[run.id], told=telling.told)
     documents = [{**each, "fields": [asdict(field) for field in each["fields"]]} for each in calls]
     document = {**run_document(row, standing), "calls": documents, "answer": answer or None}
     text = [f"{visible(run.id)}  {standing.detail}  {visible(run.agent)}"]
@@ -69,6 +73,16 @@ async def run_shown(people: People, row: RunRow) -> tuple[dict[str, Any], str]:
         text += _lines(each, people)
     text += ["  answer", *_indented(answer)] if answer else []
     return document, "\n".join(text)
+
+
+def _proposed(turns: Mapping[int, Any]) -> Iterator[tuple[str, Mapping[str, JsonValue] | str]]:
+    """Give the tool and the arguments of each call that the model proposed, as it wrote them."""
+    for turn in turns.values():
+        for call in turn.get("message", {}).get("calls", []):
+            try:
+                yield str(call["name"]), parse_arguments(str(call["arguments"]))
+            except Unreadable:
+                yield str(call["name"]), str(call["arguments"])
 
 
 def _calls_of(state: Session, run: str) -> list[Call]:

@@ -12,22 +12,29 @@ from collections.abc import Callable
 import click
 
 from placet.agent.watching import TextArrives
+from placet.cli.secrecy import Held
 from placet.core.display import visible
+from placet.core.masking import Masking
 
 
 class Pieces:
     """Makes a text visible piece by piece, as `visible` does with the whole of it.
 
     What later pieces could still change (a run of spaces, of line ends, of something hidden, marks
-    on a letter) is held back until something else follows, or the text ends.
+    on a letter) is held back until something else follows, or the text ends; so is what could be
+    one of the `secrets`, which are masked before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, secrets: Held | None = None) -> None:
+        self._secrets = secrets
         self._before = ""
         self._held: list[str] = []
 
     def add(self, piece: str) -> str:
         """Give what can be shown now."""
+        return self._added(piece if self._secrets is None else self._secrets.add(piece))
+
+    def _added(self, piece: str) -> str:
         end = len(piece)
         while end and not _stands_alone(piece[end - 1]):
             end -= 1
@@ -40,7 +47,8 @@ class Pieces:
 
     def end(self) -> str:
         """Give what was held back; the next piece begins another text."""
-        rest = self._shown("".join(self._held))
+        rest = "" if self._secrets is None else self._added(self._secrets.end())
+        rest += self._shown("".join(self._held))
         self._before, self._held = "", []
         return rest
 
@@ -64,13 +72,17 @@ def _stands_alone(character: str) -> bool:
 class LiveText:
     """Shows the text of a run as it comes, and of the runs under it in whole lines.
 
-    `name_of` says whose text it is that comes from another run than those in `own`.
+    `name_of` says whose text it is that comes from another run than those in `own`, and `masking`
+    what is known to be secret when a text begins.
     """
 
-    def __init__(self, name_of: Callable[[str], str]) -> None:
+    def __init__(
+        self, name_of: Callable[[str], str], *, masking: Callable[[], Masking] = Masking
+    ) -> None:
         self.own: set[str] = set()
         self._name_of = name_of
-        self._pieces = Pieces()
+        self._masking = masking
+        self._pieces = Pieces(Held(masking))
         self._turn: tuple[str, int] | None = None
         self._text: list[str] = []
         self._open = False
@@ -107,13 +119,17 @@ class LiveText:
             click.echo(shown, nl=False)
 
     def _below(self, event: TextArrives) -> None:
-        pieces, begun = self._lines.pop(event.run, (Pieces(), ""))
+        known = event.run in self._lines
+        pieces, begun = self._lines.pop(event.run) if known else self._new()
         *whole, rest = (begun + pieces.add(event.text)).split("\n")
         if whole and self._open:
             self._write(f"{self._pieces.end()}\n")
         for line in whole:
             self._line(event.run, line)
         self._lines[event.run] = (pieces, rest)
+
+    def _new(self) -> tuple[Pieces, str]:
+        return Pieces(Held(self._masking)), ""
 
     def _line(self, run: str, line: str) -> None:
         click.echo(f"  {visible(self._name_of(run))} | {line}")

@@ -5,15 +5,21 @@ It tells of the stored state alone, so that no line promises what that state doe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from placet.cards import Telling, telling_of
 from placet.cli.output import runnable
+from placet.cli.words import said
+from placet.core.card_words import WORDS as CARD_WORDS
+from placet.core.card_words import Language
+from placet.core.card_words import said as card_said
 from placet.core.commands import Names
 from placet.core.display import visible
 from placet.core.masking import Masking
+from placet.core.retelling import retold, retold_end
 from placet.core.state import (
     Answered,
     Approved,
@@ -50,9 +56,6 @@ from placet.results import asked_of_people
 from placet.runtime.processes import is_gone
 from placet.stores.store import RequestRow
 
-#: What is said of a settlement that is past its time.
-LAPSED = "its run does not wait for it any more; the question and the closed surface remain"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
@@ -67,12 +70,12 @@ class Standing:
     unsettled: tuple[str, ...] = ()
 
 
-def standing_of(state: Session, run: Run) -> Standing:
-    """Say where a run stands."""
+def standing_of(state: Session, run: Run, *, told: Callable[[str], str] | None = None) -> Standing:
+    """Say where a run stands; `told` masks what is known to be secret, and else shapes are."""
     unsettled = open_settlements(state, run.id)
     word, detail, waiting = _standing(state, run)
     if word == "resting" and isinstance(run.state, Resting) and run.state.not_before is not None:
-        cause = Masking(salt=state.salt).text(run.state.cause)
+        cause = (told or Masking(salt=state.salt).told)(run.state.cause)
         detail += f", because of {visible(cause)}" if cause else ""
     return Standing(word=word, detail=detail, waiting=waiting, unsettled=unsettled)
 
@@ -183,8 +186,8 @@ async def last_line(people: People, row: RequestRow) -> str:
     state = await _session(people, row)
     found = standing_of(state, state.runs[request.at.run])
     begun = isinstance(request.state, Spent)
-    said = f"{request.at.run}: {found.detail}"
-    return f"{said} (the approval is spent: it has begun or is done)" if begun else said
+    told = f"{request.at.run}: {found.detail}"
+    return f"{told} (the approval is spent: it has begun or is done)" if begun else told
 
 
 async def _session(people: People, row: RequestRow) -> Session:
@@ -216,55 +219,73 @@ def _answers(request: str, kind: RequestKind) -> list[str]:
 
 
 async def _ending(telling: Telling, state: Session, request: Request) -> str:
-    """Tell the end of a request's story; nothing while it waits."""
+    """Tell the end of a request's story, in the language of its card; nothing while it waits."""
+    language = telling.masking.language
+
+    def ended(name: str, **places: str) -> str:
+        return said(language, f"ended.{name}", **places)
+
     match request.state:
         case Open():
-            return LAPSED if request.lapsed else _late(state, request)
+            return ended("lapsed") if request.lapsed else _late(language, state, request)
         case Approved(votes=votes):
-            late = _late(state, request) or "it has not begun"
-            return f"approved by {', '.join(votes)}; {late}"
+            then = _late(language, state, request) or ended("not_begun")
+            return ended("approved", people=_listed(language, votes)) + ended("then", then=then)
         case Spent(votes=votes):
-            return f"approved by {', '.join(votes)}; {_outcome(state, request)}"
+            then = _outcome(language, state, request)
+            return ended("approved", people=_listed(language, votes)) + ended("then", then=then)
         case Rejected(by=by, reason_ref=ref):
-            return f"rejected by {by}: {await telling.text(ref)}"
+            return ended("rejected", person=by, reason=await telling.text(ref))
         case Superseded(by=""):
-            return "a newer message took its run's place; it did not run"
+            return ended("newer")
         case Superseded(by=by, successor=successor):
             if successor:
-                return f"edited by {by}; the new version is {successor}"
-            return f"edited by {by}; {await _ended(telling, state, request)}"
+                return ended("edited", person=by, request=successor)
+            code, told = await _answered_at_once(telling, state, request)
+            return ended("edited_away", person=by, code=code, told=told)
         case Voided(changed=changed, successor=successor):
-            anew = f"asked anew as {successor}" if successor else "not asked anew"
-            return f"changed meanwhile: {', '.join(changed)}; {anew}"
+            what = _listed(language, (_changed(language, each) for each in changed))
+            if successor:
+                return ended("changed", changed=what, request=successor)
+            return ended("changed_away", changed=what)
         case Expired(unreachable=channels) if channels:
-            tried = ", ".join(map(visible, channels))
-            return f"nobody could be told of it by the deadline ({tried}); it did not run"
+            return ended("unreachable", channels=_listed(language, map(visible, channels)))
         case Expired(votes=votes):
-            late = f"approved by {', '.join(votes)}, and not begun" if votes else "nobody decided"
-            return f"{late} by the deadline; it did not run"
+            if votes:
+                return ended("expired_approved", people=_listed(language, votes))
+            return ended("expired")
         case Cancelled(cause=cause):
-            return f"its run was ended: {telling.told(cause)}"
+            return ended("cancelled", cause=retold(language, telling.told(cause)))
         case Settled(by=by, finding=finding, detail_ref=ref):
-            said = f"settled by {by}: {finding_word(finding)}"
-            return said if ref is None else f"{said}: {await telling.text(ref)}"
+            known = said(language, f"finding.{finding}")
+            if ref is None:
+                return ended("settled", person=by, finding=known)
+            return ended("settled_for", person=by, finding=known, detail=await telling.text(ref))
         case Answered(by=by, answer_ref=ref):
-            return f"{by} answered: {await telling.text(ref)}"
+            return ended("answered", person=by, answer=await telling.text(ref))
 
 
-def _late(state: Session, request: Request) -> str:
+def _late(language: Language, state: Session, request: Request) -> str:
     if not is_late(state, request.id):
         return ""
-    means = "" if request.kind == "question" else ", which is a no"
-    return f"it has expired{means}; " + runnable(
-        f"`placet resume {request.at.run}`, or a worker, goes on"
-    )
+    name = "late" if request.kind == "question" else "late_no"
+    return runnable(said(language, f"ended.{name}", command=f"`placet resume {request.at.run}`"))
 
 
-async def _ended(telling: Telling, state: Session, request: Request) -> str:
+async def _answered_at_once(telling: Telling, state: Session, request: Request) -> tuple[str, str]:
     """Say how the call of an edit that made no new version ended, as the model is told it."""
     over = state.calls[request.at].state
     assert isinstance(over, CallOver), "an edit makes a new version, or ends the call"
-    return f"no new version was asked ({over.code}): {await telling.text(over.told_ref)}"
+    told = await telling.text(over.told_ref)
+    return over.code, retold_end(telling.masking.language, told)
+
+
+def _listed(language: Language, names: Iterable[str]) -> str:
+    return card_said(language, "list").join(names)
+
+
+def _changed(language: Language, what: str) -> str:
+    return CARD_WORDS[language].get(f"changed.{what}", what) if language != "en" else what
 
 
 def finding_word(finding: str) -> str:
@@ -272,12 +293,12 @@ def finding_word(finding: str) -> str:
     return finding.replace("_", "-")
 
 
-def _outcome(state: Session, request: Request) -> str:
+def _outcome(language: Language, state: Session, request: Request) -> str:
     """Say what became of the call that an approval was spent on."""
     match state.calls[request.at].state:
         case CallOver(code=code):
-            return f"it began, and its outcome is {code}"
+            return said(language, "ended.outcome", code=code)
         case Unsettled(request=settlement):
-            return f"it began, and nobody knows its outcome: {settlement}"
+            return said(language, "ended.unknown", request=settlement)
         case _:
-            return "it has begun, and its outcome is not on record yet"
+            return said(language, "ended.under_way")

@@ -11,10 +11,11 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, NoReturn
 
+from placet.cards import telling_of
 from placet.core.card import Card
 from placet.core.commands import Names
 from placet.core.errors import InvalidInput, NotFound
-from placet.core.state import Session
+from placet.core.state import Cancelled, Session
 from placet.core.work import is_late
 from placet.opening import open_store, store_path
 from placet.people import People
@@ -74,13 +75,14 @@ async def records(engine: Engine, rows: Sequence[RequestRow]) -> list[dict[str, 
         session: await engine.session(session, Names(requests=tuple(requests)))
         for session, requests in ids.items()
     }
-    return [
-        {
-            **record(row, states[row.session].calls[row.request.at]),
-            "late": is_late(states[row.session], row.request.id),
-        }
-        for row in rows
-    ]
+    found = []
+    for row in rows:
+        state = states[row.session]
+        document = record(row, state.calls[row.request.at])
+        if isinstance(row.request.state, Cancelled):  # Other states tell no text of anybody's.
+            document["cause"] = (await telling_of(engine, row)).told(row.request.state.cause)
+        found.append({**document, "late": is_late(state, row.request.id)})
+    return found
 
 
 async def record_of(engine: Engine, row: RequestRow) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from placet.core.card_words import Language, said
 from placet.core.display import is_unmistakable, visible
 from placet.core.masking import Masking
 from placet.core.money import Money, written
+from placet.core.retelling import retold, retold_end
 from placet.core.state import (
     Answered,
     Approved,
@@ -69,6 +70,15 @@ _PLAIN_NAME = re.compile(r"[^\W\d][\w-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One version of an action: its arguments, and what its tool declared for people to read."""
+
+    tool: str
+    arguments: Mapping[str, JsonValue] | str
+    display: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """An earlier attempt at a call that did not succeed, and why; or at taking it back.
 
@@ -106,9 +116,9 @@ class Story:
 
     `display` is what the tool declared, `grounds` why it is asked, `claim` the model's own words,
     `changes` what an edit or a void changed, `replaced` the request whose place this one takes,
-    `former` the arguments of the versions before: their secrets are not told, either. `causes` says
-    by channel why a notice could not be delivered. `undo_key` is the key under which the call was
-    being taken back.
+    `versions` those of the call, and of others that are told of: what any of them keeps secret is
+    not told. `causes` says by channel why a notice could not be delivered. `undo_key` is the key
+    under which the call was being taken back.
     """
 
     display: Mapping[str, JsonValue]
@@ -116,7 +126,7 @@ class Story:
     claim: str = ""
     changes: str = ""
     replaced: Request | None = None
-    former: Sequence[Mapping[str, JsonValue] | str] = ()
+    versions: Sequence[Version] = ()
     attempts: Sequence[Attempt] = ()
     earlier: Earlier | None = None
     causes: Mapping[str, str] = field(default_factory=dict)
@@ -221,8 +231,8 @@ def card_of(
     hexadecimal, keys the fingerprints of masked secrets.
     """
     display = story.display
-    known = (draft.arguments, *story.former)
-    masking = masking_for(display, known, salt=salt, language=language)
+    own = Version(tool=draft.tool, arguments=draft.arguments, display=display)
+    masking = masking_for(display, (own, *story.versions), salt=salt, language=language)
     shown = masked_arguments(masking, draft.arguments)
     show = _Showing(masking)
     replaced = story.replaced.state if story.replaced is not None else None
@@ -246,10 +256,10 @@ def card_of(
         raw_arguments=show.inert(draft.arguments) if isinstance(draft.arguments, str) else None,
         effect=visible(show.effect(str(display.get("effect") or ""), draft.arguments, shown)),
         cost=_cost(display.get("cost"), draft.arguments, shown, language),
-        preview=show.told(str(display.get("preview") or "")),
+        preview=show.own(str(display.get("preview") or "")),
         reversible=bool(display.get("reversible", False)),
         claim=show.told(story.claim),
-        reason=show.told(story.grounds),
+        reason=show.own(story.grounds),
         rule=show.name(request.rule),
         changes=show.changes(story.changes),
         edits=edits,
@@ -312,22 +322,25 @@ def changes_of(stored: str) -> list[dict[str, JsonValue]] | None:
 
 def masking_for(
     display: Mapping[str, JsonValue],
-    known: Iterable[Mapping[str, JsonValue] | str],
+    versions: Iterable[Version],
     *,
     salt: str,
     language: Language,
 ) -> Masking:
-    """Give how the secrets of a request are masked, on its card and in whatever is told beside it.
+    """Give how the secrets of an action are masked, on its card and in whatever is told beside it.
 
-    `known` are the arguments of all its versions: what any of them keeps secret is told nowhere.
+    What any of the `versions` keeps secret, by what its own tool declared, is told nowhere.
     """
+    masking = Masking(salt=salt, language=language)
+    for version in versions:
+        masking = replace(masking, fields=_secret_fields(version.display))
+        masking = masking.knowing(version.arguments)
+    return replace(masking, fields=_secret_fields(display))
+
+
+def _secret_fields(display: Mapping[str, JsonValue]) -> tuple[str, ...]:
     found = display.get("secrets")
-    fields = tuple(map(str, found)) if isinstance(found, list) else ()
-    masking = Masking(salt=salt, fields=fields, language=language)
-    for arguments in known:
-        if isinstance(arguments, Mapping):
-            masking = masking.knowing(arguments)
-    return masking
+    return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
 def masked_arguments(
@@ -363,13 +376,19 @@ class _Showing:
         """Show what somebody told, in its lines, without what the arguments keep secret."""
         return visible(self._masking.told(text), keep_newlines=True)
 
+    def own(self, text: str) -> str:
+        """Show what may be a sentence of placet's own as `told` does, in the card's language."""
+        told = retold(self._masking.language, self._masking.told(text))
+        return visible(told, keep_newlines=True)
+
     def attempt(self, attempt: Attempt) -> Attempt:
         """Show an earlier attempt."""
-        return replace(attempt, cause=self.told(attempt.cause))
+        return replace(attempt, cause=self.own(attempt.cause))
 
     def earlier(self, earlier: Earlier) -> Earlier:
         """Show an earlier proposal of the call."""
-        return Earlier(code=earlier.code, times=earlier.times, told=self.told(earlier.told))
+        told = retold_end(self._masking.language, self._masking.told(earlier.told))
+        return replace(earlier, told=visible(told, keep_newlines=True))
 
     def escalation(self, request: Request, step: Escalation) -> Asking:
         """Show who else is asked, and from when on."""
@@ -378,7 +397,7 @@ class _Showing:
 
     def delivery(self, delivery: Delivery, causes: Mapping[str, str]) -> Told:
         """Show what became of the notices on a channel."""
-        cause = self.told(causes.get(delivery.channel, ""))
+        cause = self.own(causes.get(delivery.channel, ""))
         channel = self.name(delivery.channel)
         return Told(channel=channel, delivered=delivery.delivered, cause=cause)
 
@@ -394,7 +413,7 @@ class _Showing:
         """Show what was changed: an edit's list is masked by name, a sentence by its shapes."""
         found = changes_of(stored)
         if found is None:
-            return self.told(stored)
+            return self.own(stored)
         return visible(wording.changes(map(self._masked, found)))
 
     def effect(

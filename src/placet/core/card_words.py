@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, get_args
 
+from placet.core import record_words
+
 #: The languages of cards.
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
@@ -239,7 +241,10 @@ _CHINESE = {
     "left_out.rows": "{count} 项中有 {left} 项此处未显示；placet show --full 显示全部",
 }
 
-WORDS: Mapping[Language, Mapping[str, str]] = {"en": _ENGLISH, "zh": _CHINESE}
+WORDS: Mapping[Language, Mapping[str, str]] = {
+    "en": {**_ENGLISH, **record_words.ENGLISH},
+    "zh": {**_CHINESE, **record_words.CHINESE},
+}
 
 
 def said(language: Language, key: str, **places: int | str) -> str:

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from placet.core.errors import NotPermitted
 from placet.core.state import Request
-from placet.core.values import Principal, without
+from placet.core.values import Principal, is_alike, without
 
 #: People who may decide a request that was not asked of them, each with the end of that, if any.
 StandIns = Mapping[str, datetime | None]
@@ -64,8 +64,8 @@ def check_authority(
         return
     ids = {"request_id": request.id}
     if people:
-        left_out = request.needs.exclude_requester and by.id == request.requester
-        cause = f", which is for {by.id}" if left_out else ""
+        left_out = request.needs.exclude_requester and is_alike(by.id, request.requester)
+        cause = f", which is for {request.requester}" if left_out else ""
         told = f"{by.id} may not decide this{cause}; {', '.join(sorted(people))} may."
         raise NotPermitted("not_an_approver", told, **ids)
     asked = ", ".join(sorted(request.people(now))) or "nobody"

@@ -16,6 +16,7 @@ from placet.core.deciding_grants import grant_with, same_grant
 from placet.core.deciding_runs import active
 from placet.core.deciding_steps import ask, freeze, nobody
 from placet.core.errors import Closed, Conflict, InvalidInput, Refusal
+from placet.core.retelling import is_own
 from placet.core.state import (
     Answered,
     Approved,
@@ -404,8 +405,11 @@ def _decided(request: Request, *, by: str = "") -> Refusal:
             return Closed("voided", f"It changed: {', '.join(changed)}.", hint=hint, **ids)
         case Expired():
             return Closed("expired", "Its deadline has passed.", **ids)
-        case Cancelled(cause=cause):
+        case Cancelled(cause=cause) if is_own(cause):
             return Closed("cancelled", f"It was cancelled: {cause.rstrip('.')}.", **ids)
+        case Cancelled():  # What a person said of it may hold secrets, which `show` masks.
+            hint = f"`placet show {request.id}` says why."
+            return Closed("cancelled", "It was cancelled.", hint=hint, **ids)
         case Answered(by=by):
             return Conflict("already_answered", f"{by} answered it.", **ids)
         case Settled(by=by, finding=finding):

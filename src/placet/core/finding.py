@@ -10,6 +10,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import islice
 from urllib.parse import quote, quote_plus
 
@@ -114,6 +115,11 @@ def _goes_on(text: str, at: int) -> bool:
     return at > 0 and _JOINED.match(text, at - 1) is not None
 
 
+def is_joined(text: str, at: int) -> bool:
+    """Say whether nothing known could end or begin there: a word or a number goes on."""
+    return _goes_on(text, at)
+
+
 class Known:
     """Secrets that are known wherever they are repeated, however many they are."""
 
@@ -124,6 +130,15 @@ class Known:
     def and_more(self, secrets: Iterable[str]) -> Known:
         """Give these with others."""
         return Known((*self._secrets, *secrets))
+
+    def together_with(self, other: Known) -> Known:
+        """Give these with what others know."""
+        return Known((*self._secrets, *other._secrets))
+
+    @cached_property
+    def longest(self) -> int:
+        """Say how many characters a repeated secret can have; 0: none is known."""
+        return max(map(len, self._forms()), default=0)
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Give where a secret is repeated: as it is, escaped, or one of its lines alone."""

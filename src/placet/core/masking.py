@@ -13,6 +13,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Literal
@@ -182,31 +183,32 @@ class Masking:
         text is never run, and then whatever stands under a secret name in what looks like JSON is
         masked.
         """
-        parts: list[str] = []
-        shown = 0
-        for start, end in self._spans(text, is_inert=is_inert):
-            parts += (_literal(text[shown:start]), self._mask(text[start:end]))
-            shown = end
-        return "".join((*parts, _literal(text[shown:])))
+        return self._with_masks(text, self._spans(text, is_inert=is_inert))
 
     def told(self, text: str) -> str:
         """Give what somebody told, with secrets masked by their shape, and where they are known.
 
         What is told is never what runs.
         """
-        parts: list[str] = []
-        shown = 0
         # What is known is looked for beside the shapes: knowing more never shows more.
         found = sorted((*self.known.spans(text), *self._spans(text, is_inert=True)))
-        for start, end in _joined(found):
-            parts += (_literal(text[shown:start]), self._mask(text[start:end]))
-            shown = end
-        return "".join((*parts, _literal(text[shown:])))
+        return self._with_masks(text, _joined(found))
 
-    def knowing(self, arguments: Mapping[str, JsonValue]) -> Masking:
-        """Give the same, which also knows the secret values of an action's arguments."""
-        looking = _Looking.at(dict(arguments), self.fields)
-        found = looking.secrets(dict(arguments), "none", looking.paths)
+    def repeated(self, text: str) -> str:
+        """Give `text` with what is known masked, wherever it is repeated, and nothing else."""
+        return self._with_masks(text, self.known.spans(text))
+
+    def knowing(self, arguments: Mapping[str, JsonValue] | str) -> Masking:
+        """Give the same, which also knows the secret values of an action's arguments.
+
+        Of arguments that cannot be read it knows what is masked where they are shown.
+        """
+        if isinstance(arguments, str):
+            spans = self._spans(arguments, is_inert=True)
+            found = [form for start, end in spans for form in _read_as_json(arguments[start:end])]
+        else:
+            looking = _Looking.at(dict(arguments), self.fields)
+            found = list(looking.secrets(dict(arguments), "none", looking.paths))
         return replace(self, known=self.known.and_more(found))
 
     def _spans(self, text: str, *, is_inert: bool) -> Iterator[tuple[int, int]]:
@@ -230,6 +232,14 @@ class Masking:
             if start >= last:
                 yield start, end
                 last = end
+
+    def _with_masks(self, text: str, spans: Iterable[tuple[int, int]]) -> str:
+        parts: list[str] = []
+        shown = 0
+        for start, end in spans:
+            parts += (_literal(text[shown:start]), self._mask(text[start:end]))
+            shown = end
+        return "".join((*parts, _literal(text[shown:])))
 
     def _mask(self, secret: str) -> str:
         characters = counted(self.language, "characters", len(secret))
@@ -407,6 +417,13 @@ def _in_json(text: str, *, is_inert: bool) -> Iterator[tuple[int, int]]:
         elif named is not None and token[1] and (is_inert or not re.search(r"[$`]", token[1])):
             yield token.span(1)
             named = None
+
+
+def _read_as_json(written: str) -> Iterator[str]:
+    """Give a text as it stands within quotes, and as JSON reads it."""
+    yield written
+    with suppress(ValueError):
+        yield str(json.loads(f'"{written}"'))
 
 
 def _is_json(text: str) -> bool:

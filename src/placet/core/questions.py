@@ -13,6 +13,7 @@ from typing import Literal
 
 from placet.core.canonical import JsonValue
 from placet.core.errors import InvalidInput
+from placet.core.masking import Masking
 
 #: What kind of answer a question takes.
 AnswerKind = Literal["text", "yes_no", "integer", "number"]
@@ -79,7 +80,7 @@ def checked(question: Question, text: str) -> str:
     if not fits:
         raise InvalidInput(
             "answer_does_not_fit",
-            f"The answer must be {question.wanted}.",
+            f"The answer must be {Masking().told(question.wanted)}.",
             hint="Nothing was recorded; the question still waits.",
         )
     return given

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from placet.runtime.declarations import Declaration
 
@@ -30,6 +30,7 @@ class Terms:
     on_decided: Callable[..., object] | None = None
 
 
+@runtime_checkable
 class Guarded(Protocol[R_co]):
     """A function behind the gate: called as itself, without its idempotency key."""
 

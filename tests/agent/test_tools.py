@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from placet import Happened, IdempotencyKey, InvalidDeclaration, tool
+from placet import Agent, Happened, IdempotencyKey, InvalidDeclaration, ScriptedModel, tool
 from placet.agent.tools import Tool
 
 
@@ -65,6 +65,21 @@ def test_an_option_of_the_wrong_kind_is_named_with_what_it_must_be(
         tool(pay, **wrong)
     assert f"{option} must be {must}" in str(refused.value)
     assert refused.value.code == "invalid_tool"
+
+
+def test_an_effect_says_arguments_that_there_are() -> None:
+    with pytest.raises(InvalidDeclaration) as refused:
+        tool(pay, effect="pays {amuont}")
+    assert "it has no argument amuont" in str(refused.value)
+    assert "Its arguments are: " in str(refused.value)
+
+
+@pytest.mark.parametrize("model", ["gpt-5-mini", None, ScriptedModel])
+def test_a_model_is_a_client_and_no_name_of_one(model: Any) -> None:
+    with pytest.raises(InvalidDeclaration) as refused:
+        Agent(name="a", model=model)
+    assert refused.value.code == "invalid_agent"
+    assert "OpenAIModel('gpt-5-mini')" in refused.value.hint
 
 
 def test_a_key_must_last_longer_than_an_attempt_may() -> None:

@@ -67,6 +67,21 @@ def test_an_app_that_is_none_is_2(place: Place, app: str, told: str) -> None:
     assert told in wrong.error["message"]
 
 
+@pytest.mark.promise("G2")
+def test_an_app_that_is_a_tool_is_not_called(place: Place) -> None:
+    place.write(
+        "handy.py",
+        "from pathlib import Path\nfrom placet import tool\n"
+        "@tool(surface='disk')\ndef wipe() -> str:\n"
+        "    'Wipe.'\n    Path('wiped').touch()\n    return 'wiped'\n",
+    )
+    for command in (("worker", "--once"), ("run", "go")):
+        wrong = do(*command, "--app", "handy:wipe", "--json")
+        assert (wrong.code, wrong.error["code"]) == (2, "invalid_app")
+        assert "it is a tool" in wrong.error["message"]
+    assert not Path("wiped").exists()
+
+
 def test_an_app_can_be_an_agent_a_list_or_a_function_in_the_working_directory(
     place: Place,
 ) -> None:

@@ -409,6 +409,22 @@ class Mute:
     name = "mute"
 
 
+class Blocking:
+    """Tells, and then cannot be awaited: people would be told again and again."""
+
+    name = "blocking"
+
+    def tell(self, notice: Any) -> None:
+        """Tell nobody."""
+
+
+class Classy:
+    name = "classy"
+
+    async def tell(self, notice: Any) -> None:
+        """Tell nobody."""
+
+
 class Nameless(Heard):
     def __init__(self) -> None:
         super().__init__("")
@@ -416,8 +432,8 @@ class Nameless(Heard):
 
 @pytest.mark.parametrize(
     "channels",
-    [[Mute()], [Nameless()], [Heard("mail"), Heard("mail")]],
-    ids=["cannot tell", "has no name", "are two of a name"],
+    [[Mute()], [Nameless()], [Heard("mail"), Heard("mail")], [Blocking()], [Classy]],
+    ids=["cannot tell", "has no name", "are two of a name", "is not async", "is a class"],
 )
 def test_what_is_no_channel_is_refused_at_once(desk: Desk, channels: list[Any]) -> None:
     with pytest.raises(InvalidDeclaration) as refused:

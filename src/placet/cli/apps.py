@@ -134,12 +134,12 @@ def _attribute(app: str, found: Any, name: str) -> object:
 
 def _agents(app: str, found: Any, placet: Placet) -> list[Agent]:
     """Give the agents that an app's name stands for; one that sets up hosts may give none."""
-    from placet.adapters.functions import GuardedFunction
     from placet.agent.agent import Agent
     from placet.agent.tools import Tool
+    from placet.guarding import Guarded
 
     sets_up = False
-    if isinstance(found, (Tool, GuardedFunction)):  # Its body is entered by the gate alone (G2).
+    if isinstance(found, (Tool, Guarded)):  # Its body is entered by the gate alone (G2).
         what = "a tool" if isinstance(found, Tool) else "a guarded function"
         hint = "Name the agent that has it, or the function that sets it up."
         raise _invalid(app, f"it is {what}", hint=hint)

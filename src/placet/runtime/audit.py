@@ -319,7 +319,7 @@ class _Walk:
             self._compare_open(expected, state)
             self._compare_calls(rebuilt, kept)
         self._compare_rows("run", rebuilt.runs, lambda: self._runs(rebuilt))
-        self._compare_rows("request", rebuilt.requests, self._requests)
+        self._compare_rows("request", rebuilt.requests, lambda: self._requests(rebuilt))
         self._compare_beside(kept)
 
     def _compare_open(self, expected: Session, found: Session) -> None:
@@ -352,10 +352,11 @@ class _Walk:
         rows = self._store.runs(tenant, session=session, limit=ALL)
         return {row.run.id: _with_cause(row.run, rebuilt.runs.get(row.run.id)) for row in rows}
 
-    def _requests(self) -> dict[str, Request]:
+    def _requests(self, rebuilt: Rebuilt) -> dict[str, Request]:
         tenant, session = self._key
         rows = self._store.requests(tenant, session=session, pending=False, limit=ALL)
-        return {row.request.id: row.request for row in rows}
+        found = {row.request.id: row.request for row in rows}
+        return {id_: _with_voted(each, rebuilt.requests.get(id_)) for id_, each in found.items()}
 
     def _compare_rows(self, what: str, expected: dict[str, Any], read: Any) -> None:
         try:
@@ -406,3 +407,10 @@ def _with_cause(found: Run, expected: Run | None) -> Run:
     if not isinstance(found.state, Resting) or found.state.cause:
         return found
     return changed(found, state=changed(found.state, cause=expected.state.cause))
+
+
+def _with_voted(found: Request, expected: Request | None) -> Request:
+    """Give a request with whether a vote stands no more, which an older version left out (D7)."""
+    if expected is None or found.voted:
+        return found
+    return changed(found, voted=expected.voted)

@@ -251,7 +251,7 @@ def test_a_session_whose_texts_were_erased_takes_no_record() -> None:
     world.apply(EndSession(by=ANN))
     world.apply(EndSession(by=ANN, erase=True))
     command = RecordDelivery(request=the(world).id, channel="mail", delivered=True)
-    assert world.refused(command) == "erased"
+    assert world.refused(command) == "session_erased"
 
 
 def test_a_delivery_names_a_request_of_its_session_and_a_channel() -> None:

@@ -322,7 +322,7 @@ def _void(
 
 def _not_held(so_far: Unfolding, call: Call) -> None:
     if by := held_by(so_far.state, call):
-        raise Refusal(
+        raise InProgress(
             "held", "Another effect or request comes first (G8).", held_by=by, call=str(call.at)
         )
 

@@ -45,10 +45,19 @@ def raised() -> list[Raised]:
 def _in(tree: ast.Module) -> Iterator[Raised]:
     for node in ast.walk(tree):
         match node:
-            case ast.Call(
-                func=ast.Name(id=name), args=[ast.Constant(value=str(code)), message, *_]
-            ) if name in CLASSES:
-                yield Raised(code, name, _text(message))
+            case ast.Call(func=ast.Name(id=name), args=[code, message, *_]) if name in CLASSES:
+                yield from (Raised(each, name, _text(message)) for each in _codes(code))
+
+
+def _codes(code: ast.expr) -> Iterator[str]:
+    """Give the codes that an argument can stand for, where it says them itself."""
+    match code:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.IfExp(body=one, orelse=other):
+            yield from (*_codes(one), *_codes(other))
+        case _:  # It is made elsewhere.
+            pass
 
 
 def _text(message: ast.expr) -> str:

@@ -98,7 +98,7 @@ class Explaining:
                 hint=f"It has: {', '.join(tools) or 'none'}.",
             )
         if not found:
-            raise InvalidInput("unknown_agent", f"It is a tool of: {names}.")
+            raise InvalidInput("which_agent", f"It is a tool of: {names}.")
         raise InvalidInput("which_agent", f"Several agents have it: {names}.", hint="Say --agent.")
 
 

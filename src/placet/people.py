@@ -17,7 +17,7 @@ from placet.core import commands as c
 from placet.core.card import Card
 from placet.core.card_words import Language
 from placet.core.deciders import check_authority
-from placet.core.errors import Conflict, InvalidInput, NotFound
+from placet.core.errors import Conflict, InvalidInput, NotFound, NotPermitted
 from placet.core.questions import Question, checked, question_of
 from placet.core.spoken import refuse_command
 from placet.core.state import CallOver, Grant, Request, Session
@@ -88,7 +88,10 @@ class People:
         today = self._authority.deciders(request, now=datetime.now(UTC))
         who, end = Principal(id=by), request.deadline_at
         now = dict.fromkeys(today.stand_ins)  # Those whose time has ended are not among them.
-        check_authority(request, who, today.eligible, now, now=end)
+        try:
+            check_authority(request, who, today.eligible, now, now=end)
+        except NotPermitted as refused:
+            raise self._refined(refused, request, datetime.now(UTC)) from None
 
     # --- decisions ----------------------------------------------------------------------------
 
@@ -288,6 +291,23 @@ class People:
 
     # ------------------------------------------------------------------------------------------
 
+    async def left(self, row: RequestRow) -> frozenset[str] | None:
+        """Give all who may decide a request by its deadline; None: policy is broken."""
+        if self._authority.today().trouble is not None:
+            return None
+        return self._authority.left(row.request, now=await self._now(row.session))
+
+    def _refined(self, refused: NotPermitted, request: Request, now: datetime) -> NotPermitted:
+        """Say who may decide later, where nobody may now and escalation reaches somebody."""
+        if refused.code != "not_an_approver":
+            return refused
+        if self._authority.deciders(request, now=now).may_decide(request, now=now):
+            return refused
+        if not (later := self._authority.left(request, now=now)):
+            return refused
+        hint = f"From a later escalation step on {', '.join(sorted(later))} may."
+        return NotPermitted(refused.code, refused.message, hint=hint, **refused.ids)
+
     async def _find(self, request_id: str, by: Decider) -> RequestRow:
         return await self.engine.find_request(request_id, session=by.session)
 
@@ -303,7 +323,10 @@ class People:
 
     async def _execute(self, row: RequestRow, command: Word, by: Decider) -> Decided:
         refuse_to_decide()
-        answer = await self.engine.execute(row.session, command, command_id=by.command_id)
+        try:
+            answer = await self.engine.execute(row.session, command, command_id=by.command_id)
+        except NotPermitted as refused:
+            raise self._refined(refused, row.request, await self._now(row.session)) from None
         found = answer.state.requests.get(row.request.id)
         same = not answer.repeated or await is_same_word(
             self.engine, row.session, command, answer.events

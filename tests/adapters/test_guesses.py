@@ -271,7 +271,7 @@ def test_a_call_in_a_session_that_was_erased_is_refused_and_is_not_done_again(
             refund("A-42", 129)
     with opened(tmp_path) as placet, pytest.raises(Closed) as elsewhere:
         refund_of(placet, tmp_path, approval="never")("A-42", 129)
-    assert [each.value.code for each in (here, elsewhere)] == ["erased", "erased"]
+    assert [each.value.code for each in (here, elsewhere)] == ["session_erased", "session_erased"]
     assert paid(tmp_path) == ["A-42 129"]
 
 

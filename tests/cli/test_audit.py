@@ -348,7 +348,9 @@ def test_an_erased_session_is_gone_from_the_file_and_sound(
     assert found["sessions"][0]["unchecked"] == ["the texts were erased"]
     shown = do("show", asked, "--json")
     assert (error(shown), shown.code) == ("erased", 5)
-    assert error(do("run", "--agent", "shop", "--session", "main", "go", "--json")) == "erased"
+    assert error(do("run", "--agent", "shop", "--session", "main", "go", "--json")) == (
+        "session_erased"
+    )
     log = do("audit", "export", "--session", "main").out
     assert json.loads(log.splitlines()[-1])["kind"] == "SessionEnded"
     assert '\\"cause\\":\\"asked for\\"' in log
@@ -361,7 +363,7 @@ def test_an_erased_session_is_gone_from_the_file_and_sound(
 def test_a_session_that_is_open_is_not_erased(place: Place) -> None:
     run, _ = place.waiting()
     refused = do("erase", "main", "--yes", "--json")
-    assert (error(refused), refused.code) == ("run_active", 3)
+    assert (error(refused), refused.code) == ("run_open", 3)
     assert error(do("erase", "nobody", "--yes", "--json")) == "session_not_found"
     do("cancel", run)
     assert do("erase", "main", "--yes").code == 0

@@ -270,7 +270,7 @@ def test_an_interrupted_model_leaves_the_run_resting_and_nothing_is_lost(place: 
         assert run["status"] == "resting"
         assert run["run_id"] in talk.seen
         talk.say("well?")
-        talk.expect("[run_active")
+        talk.expect("[run_open")
         place.write(GO, "")
         talk.say("/resume")
         talk.expect("You said:\nhang on\n")

@@ -116,7 +116,7 @@ def test_a_request_has_the_fields_that_the_page_says(place: Place) -> None:
     shown = do("--json", "show", request).document
 
     said = {field for row in rows("A request") for field in names(row[0])}
-    assert set(listed) == said | {"effect", "cost"}
+    assert set(listed) == said | {"effect", "cost", "may_decide"}
     assert set(shown) == said | documented("show")
     assert set(listed) >= LEGACY
     assert listed["approval_id"] == listed["request_id"] == request

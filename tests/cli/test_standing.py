@@ -88,31 +88,6 @@ def test_what_is_spent_is_not_taken_back_and_says_why(place: Place) -> None:
     assert f"`placet cancel {run}`" in late.err
 
 
-@pytest.mark.promise("G10")
-def test_a_request_whose_approvers_are_no_more_says_so_before_it_asks(place: Place) -> None:
-    run, request = place.waiting()
-    place.write("placet.toml", "approvers = []")
-
-    refused = place.at_terminal("approve", request, typed="approve\n")
-    doctor = do("doctor").out
-
-    assert refused.code == 4
-    assert "Type approve" not in refused.err
-    assert "it was asked of ana, ben, and nobody is named today" in refused.err
-    assert f"`placet cancel {run}`" in refused.err
-    assert re.search(rf"warning +asked of .*{request} \(of ana, ben\)", doctor)
-
-
-@pytest.mark.promise("G10")
-def test_where_all_who_were_asked_are_gone_whoever_is_named_today_decides(place: Place) -> None:
-    _, request = place.waiting()
-    place.write("placet.toml", 'approvers = ["root", "zoe"]')
-
-    decided = place.at_terminal("approve", request, typed="approve\n")
-
-    assert (decided.code, place.status(request)) == (0, "approved")
-
-
 @pytest.mark.parametrize(
     "words, told",
     [

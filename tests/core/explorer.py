@@ -398,7 +398,8 @@ def _applied(
         case c.RecordDelivery(request=request):
             shadow = replace(shadow, unreached=shadow.unreached | {request})
         case c.Withdraw(request=request, by=by):
-            shadow = replace(shadow, votes=shadow.votes - {(request, by.id)})
+            left, reached = shadow.votes - {(request, by.id)}, shadow.reached | {request}
+            shadow = replace(shadow, votes=left, reached=reached)  # Who voted was reached.
         case c.Answer(request=request, by=by):
             assert by.id in ("ann", "bob"), "who may not answer has answered"
             assert node.state.now < node.state.requests[request].deadline_at, "answered too late"

@@ -428,6 +428,6 @@ def test_a_run_whose_child_run_is_under_way_is_not_superseded() -> None:
     assert world.refused(start("r2")) == "run_active"
     assert world.refused(start("r2", supersede=True)) == "run_active"
     world.apply(c.ReleaseLease(run="k1", fence=1))
-    assert world.refused(start("r2")) == "run_active"
+    assert world.refused(start("r2")) == "run_open"
     world.apply(start("r2", supersede=True))
     assert world.work("k1") == Done(stop="superseded")

@@ -8,13 +8,14 @@ from datetime import timedelta
 import pytest
 
 from placet.core import events as e
-from placet.core.commands import EndSession, Lose, RecordDelivery
+from placet.core.commands import EndSession, Lose, RecordDelivery, Withdraw
 from placet.core.state import Delivery, Expired, Request
-from placet.core.values import Recovery
+from placet.core.values import Ask, Recovery
 from placet.core.work import CallModel
 from tests.core.build import (
     ALLOW,
     ANN,
+    ASK,
     ASK_TWO,
     HOUR,
     OTHER,
@@ -159,6 +160,29 @@ def test_who_has_voted_was_reached_and_so_it_expires() -> None:
     assert world.code() == "expired"
 
 
+@pytest.mark.promise("G9", "G7")
+@pytest.mark.parametrize("ruling", [ASK, ASK_TWO], ids=["alone", "of two"])
+def test_who_has_voted_and_taken_it_back_was_reached_all_the_same(ruling: Ask) -> None:
+    world = asking(ruling)
+    deliver(world, "mail", at_all=False)
+    world.apply(approve(the(world).id))
+    world.apply(Withdraw(request=the(world).id, by=ANN))
+    assert the(world).unreached == ()
+    to_the_deadline(world)
+    assert world.code() == "expired"
+
+
+@pytest.mark.promise("G9", "G10")
+def test_whose_vote_was_dropped_was_reached_all_the_same() -> None:
+    world = asking()
+    deliver(world, "mail", at_all=False)
+    world.apply(approve(the(world).id))
+    world.lease()
+    assert names(world.begin(eligible=frozenset({"bob"})))[0] == "VotesDropped"
+    to_the_deadline(world)
+    assert world.code() == "expired"
+
+
 @pytest.mark.promise("G9")
 def test_what_was_approved_and_not_begun_in_time_expires() -> None:
     world = asking()
@@ -227,7 +251,7 @@ def test_a_session_whose_texts_were_erased_takes_no_record() -> None:
     world.apply(EndSession(by=ANN))
     world.apply(EndSession(by=ANN, erase=True))
     command = RecordDelivery(request=the(world).id, channel="mail", delivered=True)
-    assert world.refused(command) == "erased"
+    assert world.refused(command) == "session_erased"
 
 
 def test_a_delivery_names_a_request_of_its_session_and_a_channel() -> None:

@@ -58,9 +58,9 @@ def test_a_session_that_has_ended_can_be_erased_and_is_erased_once() -> None:
 @pytest.mark.promise("H4")
 def test_nothing_is_erased_while_a_run_is_open() -> None:
     for world in (asking(ASK), executing()):
-        assert world.refused(ERASE) == "run_active"
+        assert world.refused(ERASE) == "run_open"
         world.apply(c.EndSession(by=ANN))
-    assert world.refused(ERASE) == "run_active"  # What has begun has no outcome yet.
+    assert world.refused(ERASE) == "run_open"  # What has begun has no outcome yet.
 
 
 @pytest.mark.promise("H4", "D4")
@@ -89,6 +89,6 @@ def test_nothing_goes_on_in_an_erased_session() -> None:
         c.CancelRun(run="r1", by=ANN, cause="enough"),
         c.Withdraw(request=request, by=ANN),
     ):
-        assert world.refused(command) == "erased"
+        assert world.refused(command) == "session_erased"
     assert not world.call().open
     assert world.call().at == at()

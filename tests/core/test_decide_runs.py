@@ -359,7 +359,7 @@ def test_a_step_has_a_number_from_one_on() -> None:
     world = World()
     world.apply(start(kind="hosted", holder=None))
     step = commands.Propose(run="r1", step=0, fence=None, entry="{}", calls=(), policy_version="p")
-    assert world.refused(step) == "step_out_of_order"
+    assert world.refused(step) == "invalid_step"
 
 
 @pytest.mark.conformance(25)

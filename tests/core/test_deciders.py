@@ -11,7 +11,7 @@ import pytest
 
 from placet.core import commands as c
 from placet.core import events as e
-from placet.core.deciders import check_authority, may_decide, with_heirs
+from placet.core.deciders import check_authority, may_decide, too_few, with_heirs
 from placet.core.errors import NotPermitted
 from placet.core.state import Request
 from placet.core.values import Needs, Principal
@@ -109,9 +109,18 @@ def test_whoever_is_not_the_requester_is_not_told_to_be_left_out() -> None:
 
 
 @pytest.mark.promise("G10")
+def test_too_few_are_left_below_the_quorum_and_of_what_is_no_approval_below_one() -> None:
+    _, request = asked("ana", "bo", quorum=2)
+    assert [too_few(request, left) for left in ((), ("ana",), ("ana", "bo"))] == [True, True, False]
+    for kind in ("question", "settlement"):
+        other = replace(request, kind=kind)
+        assert [too_few(other, left) for left in ((), ("ana",))] == [True, False]
+
+
+@pytest.mark.promise("G10")
 def test_where_nobody_is_left_at_all_it_says_so() -> None:
     world, request = asked("ana")
-    with pytest.raises(NotPermitted, match="Nobody may decide this any more") as refused:
+    with pytest.raises(NotPermitted, match="Nobody may decide this now") as refused:
         check_authority(request, Principal(id="ana"), frozenset(), {}, now=world.state.now)
     assert "placet cancel" in refused.value.hint
 

@@ -10,6 +10,7 @@ from placet.core import events as e
 from placet.core.commands import Command
 from placet.core.state import CallState, RequestState, RunState
 from tests.core.representatives import CALLS, REQUESTS, RUNS, Cell, cells, commands
+from tools.errors_page import raised
 from tools.generate import PAGES, ROOT
 
 
@@ -21,6 +22,15 @@ def table() -> list[Cell]:
 @pytest.mark.parametrize("path", PAGES)
 def test_a_generated_page_is_what_the_code_generates(path: str) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == PAGES[path](), "run `make docs`"
+
+
+def test_a_code_is_of_one_class() -> None:
+    """A caller catches by class, and matches by code: what one class misses is not caught."""
+    classes: dict[str, set[str]] = {}
+    for each in raised():
+        classes.setdefault(each.code, set()).add(each.error)
+    assert len(classes) > 100
+    assert {code: found for code, found in classes.items() if len(found) > 1} == {}
 
 
 def test_every_command_is_a_column() -> None:

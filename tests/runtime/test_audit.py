@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from placet import Agent, Placet, ScriptedModel, tool
 from placet.agent.models.scripted import call, say
 from placet.core.codec import chain_hash
+from placet.core.commands import Withdraw
 from placet.core.errors import Mistake, ModelTrouble, NotFound, Refusal
 from placet.runtime import rebuilding
 from placet.runtime.audit import Verified, strays, verify
 from placet.stores.sealing import PlacetKey
 from placet.stores.sqlite import SqliteStore
-from tests.stores.build import ALLOW, Clock, Session
+from tests.stores.build import ALLOW, ANN, Clock, Session
 from tests.stores.walk import Walk
 
 Tamper = Callable[[sqlite3.Connection], None]
@@ -347,6 +348,26 @@ def test_a_rest_of_an_older_version_which_does_not_say_why_is_sound(
 
     assert tampered(path, has_it).sound
     assert tampered(path, sql(older)).sound == sound
+
+
+@pytest.mark.promise("D7", "G7")
+def test_a_request_of_an_older_version_which_does_not_say_that_a_vote_was_taken_back_is_sound(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "placet.db"
+    with closing(SqliteStore(path)) as store:
+        session = Session(store, id="s")
+        session.start()
+        request = session.ask()
+        session.approve(request)
+        session.do(Withdraw(request=request, by=ANN))
+    older = sql("UPDATE requests SET value = replace(value, ',\"voted\":true', '')")
+    assert tampered(path, sql("UPDATE requests SET id = id WHERE value LIKE '%voted%'")).sound
+    assert tampered(path, older).sound
+    newer = sql(
+        "UPDATE requests SET value = json_set(value, '$.voted', json('true'), '$.rule', '')"
+    )
+    assert not tampered(path, newer).sound
 
 
 @pytest.mark.promise("H4")

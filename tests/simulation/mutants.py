@@ -193,6 +193,7 @@ MUTANTS = (
         "if body_over and not call.stray:",
         "if True:",
         "D8",
+        "H4",
     ),
     _mutant(
         "a failed body is tried again",

@@ -111,6 +111,7 @@ class Request:
     reached: set[str] = field(default_factory=set)
     failing: set[str] = field(default_factory=set)
     votes: list[str] = field(default_factory=list)
+    voters: set[str] = field(default_factory=set)
     closed: str = ""
     lapsed: bool = False
 

@@ -82,6 +82,7 @@ def voted(heard: Hearing, event: e.VoteCast) -> None:
     heard.hold("G3", event.digest == request.digest, "a vote is for another action")
     heard.hold("G7", not request.approved, "a vote comes after the quorum")
     request.votes.append(event.by)
+    request.voters.add(event.by)
     heard.hold("G10", event.met == (len(request.votes) >= request.quorum), "a quorum is miscounted")
 
 
@@ -192,7 +193,7 @@ def expired(heard: Hearing, event: e.RequestExpired) -> None:
     heard.hold("G9", not request.closed, "a closed request expires")
     heard.hold("G9", heard.now >= request.deadline, "a request expires before its deadline")
     heard.hold("D4", request.kind != "settlement", "a settlement expires")
-    in_vain = request.failing if not request.reached and not request.votes else set()
+    in_vain = request.failing if not request.reached and not request.voters else set()
     heard.hold("H3", set(event.unreachable) == in_vain, "who was reached is misjudged at the end")
     request.closed = "expired"
 

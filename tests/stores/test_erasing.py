@@ -96,8 +96,9 @@ def test_what_was_erased_says_so_wherever_it_is_read(place: SealedPlace) -> None
         with pytest.raises(NotFound) as caught:
             attempt()
         assert caught.value.code == "erased"
-    with pytest.raises(Closed):
+    with pytest.raises(Closed) as refused:
         session.start("run_2")
+    assert refused.value.code == "session_erased"
     assert [row.run.id for row in store.runs("main")] == ["run_1"]
     assert store.session("main", "s1").salt == ""
     erase(session)

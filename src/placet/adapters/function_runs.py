@@ -45,7 +45,7 @@ LEFT_TO_BEGIN = timedelta(seconds=5)
 MOST_AGAIN = 100
 
 #: Refusals that say that another run of the session comes first.
-_BUSY = frozenset({"run_waiting", "run_active"})
+_BUSY = frozenset({"run_waiting", "run_open", "run_active"})
 
 #: Refusals that another process explains, which was at the same call meanwhile.
 _MEANWHILE = frozenset({"run_over", "run_exists", "other_salt"})

@@ -63,10 +63,10 @@ def opened(settings: Settings, app: str) -> Iterator[Placet]:
 
 
 def the_agent(placet: Placet, name: str) -> str:
-    """Say which agent is meant; raises InvalidInput where that is not clear."""
+    """Say which agent is meant; raises a Mistake where that is not clear."""
     names = placet.agent_names
     if name and name not in names:
-        raise InvalidInput(
+        raise InvalidDeclaration(
             "unknown_agent",
             f"The app has no agent named {name}; it has: {', '.join(names)}.",
             hint="Name one of these with --agent, or another app with --app.",

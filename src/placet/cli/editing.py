@@ -84,7 +84,7 @@ async def stored_arguments(engine: Engine, row: RequestRow) -> Mapping[str, Any]
     found = body.get("arguments")
     if not isinstance(found, dict):
         raise InvalidInput(
-            "unreadable_arguments",
+            "edit_needs_all",
             "What cannot be read has no single arguments to change.",
             hint="Give all of them with --arguments JSON.",
             request_id=row.request.id,

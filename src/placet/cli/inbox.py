@@ -12,7 +12,7 @@ from placet.cli.cards import laid_out
 from placet.cli.inside import became, run_shown
 from placet.cli.listing import limit_option, more_line
 from placet.cli.output import Given, shared
-from placet.cli.status import about
+from placet.cli.status import about, few_left
 from placet.cli.store import card_document, office, record_of, records
 from placet.cli.words import said
 from placet.core.card_words import Language
@@ -49,8 +49,11 @@ async def inbox_listed(
     documents = await records(people.engine, rows)
     lines = []
     for row, document in zip(rows, documents, strict=True):
+        left = None if document["late"] else await people.left(row)
         document |= await _in_short(people, row)
-        lines.append(_line(people.language, row, document))
+        document["may_decide"] = None if left is None else sorted(left)
+        few = few_left(people.language, row.request, left)
+        lines.append(_line(people.language, row, document, few))
     nothing = said(people.language, "inbox.nothing")
     return documents, "\n".join([*lines, *more_line(rows)]) or nothing
 
@@ -68,7 +71,7 @@ async def _in_short(people: People, row: RequestRow) -> dict[str, str]:
     return {"effect": effect or visible(card.raw_arguments or ""), "cost": card.cost}
 
 
-def _line(language: Language, row: RequestRow, document: Mapping[str, Any]) -> str:
+def _line(language: Language, row: RequestRow, document: Mapping[str, Any], few: str) -> str:
     request, effect = row.request, document["effect"]
     if len(effect) > MOST_OF_EFFECT:
         effect = f"{effect[: MOST_OF_EFFECT - 1]}…"
@@ -84,6 +87,7 @@ def _line(language: Language, row: RequestRow, document: Mapping[str, Any]) -> s
         said(language, "inbox.votes", count=votes, quorum=request.needs.quorum)
         if request.kind == "approval" and request.needs.quorum > 1
         else "",
+        few,
         said(language, until, session=place, deadline=deadline),
     ]
     return "  ".join(part for part in parts if part)

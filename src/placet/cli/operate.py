@@ -19,6 +19,7 @@ import click
 
 from placet.cli.key_checks import keeping
 from placet.cli.output import Exit, Given, counted, shared
+from placet.cli.status import few_left
 from placet.core.display import visible
 from placet.core.errors import InvalidInput, PlacetError
 from placet.opening import open_store, store_path
@@ -157,13 +158,14 @@ def _pending_checks(store: Store, settings: Settings) -> Iterator[Check]:
     unsettled = [r.request.id for r in rows if r.request.kind == "settlement"]
     authority = Authority(approvers=settings.approvers, policy=PolicyFile.of(settings.policy))
     broken = authority.today().trouble is not None  # That is a check of its own.
+    left = {} if broken else {r.request.id: authority.left(r.request, now=now) for r in rows}
     stranded = {
         r.request.id: r.request.needs.people(r.request.requester)
-        for r in ([] if broken else rows)
-        if not authority.deciders(r.request, now=r.request.deadline_at).may_decide(
-            r.request, now=r.request.deadline_at
-        )
+        for r in rows
+        if not left.get(r.request.id, {""})
     }
+    few = {r.request.id: few_left("en", r.request, left.get(r.request.id)) for r in rows}
+    few = {name: said for name, said in few.items() if said and name not in stranded}
     asked = ", ".join(f"{name} (of {', '.join(sorted(who))})" for name, who in stranded.items())
     mute = [
         r.request.id
@@ -173,9 +175,13 @@ def _pending_checks(store: Store, settings: Settings) -> Iterator[Check]:
     detail = "somebody may decide each request that waits"
     if stranded:
         detail = f"nobody who is now named may decide {asked}; name them again, or cancel"
+    elif few:
+        told = "; ".join(f"{name}: {said}" for name, said in few.items())
+        detail = f"{told}; name more, or cancel"
     elif mute:
         detail = f"of those asked nobody has a token, or an account here: {', '.join(mute)}"
-    yield Check(name="asked of", health="warning" if stranded or mute else "ok", detail=detail)
+    health: Health = "warning" if stranded or few or mute else "ok"
+    yield Check(name="asked of", health=health, detail=detail)
     yield Check(
         name="deadlines",
         health="warning" if late else "ok",

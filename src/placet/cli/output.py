@@ -152,7 +152,7 @@ class Given:
 
 def with_ways_out(refused: errors.Refusal, ways: Callable[[str], str]) -> errors.Refusal:
     """Say how one gets past a run that is not over, where that is why something is refused."""
-    if refused.code not in ("run_waiting", "run_active"):
+    if refused.code not in ("run_waiting", "run_open", "run_active"):
         return refused
     hint = ways(refused.ids.get("run_id", ""))
     return type(refused)(refused.code, refused.message, hint=hint, **refused.ids)

@@ -17,6 +17,7 @@ from placet.core.card_words import WORDS as CARD_WORDS
 from placet.core.card_words import Language
 from placet.core.card_words import said as card_said
 from placet.core.commands import Names
+from placet.core.deciders import too_few
 from placet.core.display import visible
 from placet.core.masking import Masking
 from placet.core.retelling import retold, retold_end
@@ -186,8 +187,23 @@ async def last_line(people: People, row: RequestRow) -> str:
     state = await _session(people, row)
     found = standing_of(state, state.runs[request.at.run])
     begun = isinstance(request.state, Spent)
-    told = f"{request.at.run}: {found.detail}"
-    return f"{told} (the approval is spent: it has begun or is done)" if begun else told
+    line = f"{request.at.run}: {found.detail}"
+    if few := few_left("en", request, await people.left(row)):
+        return f"{line}; {few}"
+    return f"{line} (the approval is spent: it has begun or is done)" if begun else line
+
+
+def few_left(language: Language, request: Request, left: frozenset[str] | None) -> str:
+    """Say that too few are left who may decide what still waits; empty where enough are.
+
+    `left` are those who may by its deadline, None where nobody knows.
+    """
+    if left is None or not isinstance(request.state, Open) or not too_few(request, left):
+        return ""
+    if not left:
+        return said(language, "left.nobody")
+    people = ", ".join(visible(each) for each in sorted(left))
+    return said(language, "left.few", quorum=request.needs.quorum, people=people)
 
 
 async def _session(people: People, row: RequestRow) -> Session:

@@ -15,6 +15,8 @@ _ENGLISH = {
     "inbox.until": "session {session}, until {deadline} UTC",
     "inbox.expired": "session {session}, expired at {deadline} UTC",
     "inbox.nothing": "Nothing waits.",
+    "left.few": "too few are left: {quorum} must approve, and {people} may",
+    "left.nobody": "nobody is left who may decide",
     # Under a card.
     "about.wanted": "wanted",
     "about.ended": "ended",
@@ -59,6 +61,8 @@ _CHINESE = {
     "inbox.until": "会话 {session}，截止 {deadline} UTC",
     "inbox.expired": "会话 {session}，已于 {deadline} UTC 过期",
     "inbox.nothing": "没有等待处理的请求。",
+    "left.few": "可批准的人不足：需 {quorum} 人批准，只有 {people} 可以",
+    "left.nobody": "已无人可以决定",
     "about.wanted": "期望答复",
     "about.ended": "结局",
     "about.vote": "投票",

@@ -44,7 +44,7 @@ def _not_erased(state: Session, command: c.Command) -> None:
     """Take nothing more of a session whose texts are no more: none could have a reference (H4)."""
     if state.erased and not isinstance(command, c.EndSession):
         raise Closed(
-            "erased",
+            "session_erased",
             "The texts of this session were erased, and nothing of it goes on.",
             hint="Begin another session.",
             session=state.id,

@@ -6,7 +6,7 @@ today comes with the command, and is held here against the request and the store
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from placet.core.errors import NotPermitted
@@ -49,6 +49,11 @@ def with_heirs(
     return {**heirs, **stand_ins, **without_end}
 
 
+def too_few(request: Request, left: Collection[str]) -> bool:
+    """Say whether fewer are left than it takes; of what is no approval one is enough."""
+    return len(left) < (request.needs.quorum if request.kind == "approval" else 1)
+
+
 def check_authority(
     request: Request,
     by: Principal,
@@ -71,7 +76,7 @@ def check_authority(
     asked = ", ".join(sorted(request.people(now))) or "nobody"
     raise NotPermitted(
         "not_an_approver",
-        f"Nobody may decide this any more: it was asked of {asked}, and nobody is named today.",
+        f"Nobody may decide this now: it was asked of {asked}, and policy has none of them decide.",
         hint=f"Name an approver, or `placet cancel {request.at.run}`.",
         **ids,
     )

@@ -94,7 +94,9 @@ def take_back(so_far: Unfolding, command: c.TakeBack) -> None:
             _bound(call, command.digest)
             _due(so_far, call, again_at)
             lasts = undoing_of(call, how).time_limit
-            if how == "compensate" and not _key_is_known(so_far, call, call.undo_begun_at, lasts):
+            if how == "compensate" and not key_is_known(
+                call, call.undo_begun_at, lasts, now=so_far.state.now
+            ):
                 put_to_a_person(so_far, call, "its key may be forgotten by now")
                 so_far.finish_if_idle(call.at.run)
                 return
@@ -183,7 +185,8 @@ def _begin_again(so_far: Unfolding, command: c.Begin, call: Call, state: RetryDu
         changed = _another(today, call)
     cause = f"it was not tried again, because it changed ({', '.join(changed)})"
     lasts = call.recovery.time_limit
-    if not changed and (not call.acted or _key_is_known(so_far, call, call.begun_at, lasts)):
+    now = so_far.state.now
+    if not changed and (not call.acted or key_is_known(call, call.begun_at, lasts, now=now)):
         _enter(so_far, command, call, None)
         return
     if not changed:
@@ -198,9 +201,7 @@ def _begin_again(so_far: Unfolding, command: c.Begin, call: Call, state: RetryDu
         so_far.end_call(call.at, "tool_failed", so_far.text(told))
 
 
-def _key_is_known(
-    so_far: Unfolding, call: Call, first_at: datetime | None, lasts: timedelta
-) -> bool:
+def key_is_known(call: Call, first_at: datetime | None, lasts: timedelta, *, now: datetime) -> bool:
     """Say whether the other side is sure to know the key for as long as another attempt may last.
 
     `first_at` is when it was first used. A body may use it as late as at its time limit, and may be
@@ -208,7 +209,7 @@ def _key_is_known(
     """
     if (known := call.recovery.key_lasts) is None or first_at is None:
         return True
-    return so_far.state.now + lasts + ATTEMPT_MARGIN < first_at + known
+    return now + lasts + ATTEMPT_MARGIN < first_at + known
 
 
 def _begin_approved(so_far: Unfolding, command: c.Begin, call: Call, request: Request) -> None:
@@ -321,7 +322,7 @@ def _void(
 
 def _not_held(so_far: Unfolding, call: Call) -> None:
     if by := held_by(so_far.state, call):
-        raise Refusal(
+        raise InProgress(
             "held", "Another effect or request comes first (G8).", held_by=by, call=str(call.at)
         )
 

@@ -56,7 +56,7 @@ def conclude(so_far: Unfolding, command: c.Conclude) -> None:
 
 def _failed(so_far: Unfolding, call: Call, failed: c.Failed) -> None:
     again = (call.recovery.idempotent or failed.not_done) and failed.retriable
-    if again and not _stopping(so_far, call) and call.attempts <= call.recovery.retries:
+    if again and not _stopping(so_far, call) and attempts_left(call):
         _again(so_far, call, failed.error, spread=failed.spread, not_done=failed.not_done)
         return
     certain = failed.not_done and not call.acted
@@ -71,6 +71,28 @@ def _failed(so_far: Unfolding, call: Call, failed: c.Failed) -> None:
     so_far.end_call(call.at, "tool_failed", so_far.text(told), own=failed.own or failed.error)
 
 
+def attempts_left(call: Call, *, lost: bool = False) -> bool:
+    """Say whether a call may be tried once more by count, after what was lost or only failed."""
+    retries = call.recovery.retries
+    return call.attempts <= (max(retries, MOST_LOST_RETRIES) if lost else retries)
+
+
+def undoings_left(call: Call, how: Purpose, *, lost: bool = False) -> bool:
+    """Say whether it may be tried once more by count to take a call back in a way."""
+    retries = undoing_of(call, how).retries
+    tried = call.attempts - call.undone_from
+    return tried <= (max(retries, MOST_LOST_RETRIES) if lost else retries)
+
+
+def pause_before_next(call: Call, purpose: Purpose) -> timedelta:
+    """Give how long it is waited at least before the next attempt: it doubles with each."""
+    if purpose == "run":
+        pause, tried = call.recovery.backoff, call.attempts
+    else:
+        pause, tried = undoing_of(call, purpose).backoff, call.attempts - call.undone_from
+    return pause * (1 << (tried - 1))
+
+
 def _stopping(so_far: Unfolding, call: Call) -> bool:
     return so_far.run(call.at.run).stopping is not None
 
@@ -78,7 +100,7 @@ def _stopping(so_far: Unfolding, call: Call) -> bool:
 def _again(
     so_far: Unfolding, call: Call, cause: str, *, spread: float = 0.0, not_done: bool = False
 ) -> None:
-    pause = call.recovery.backoff * (2 ** (call.attempts - 1))
+    pause = pause_before_next(call, "run")
     pause *= 1 + call.recovery.jitter_percent * spread / 100
     _tried(so_far, call, pause, cause, not_done=not_done)
 
@@ -106,12 +128,10 @@ def _lost(so_far: Unfolding, call: Call, unknown: c.Unknown) -> None:
         undoing = undoing_of(call, purpose)
         # A body that puts a snapshot back late would undo what was done since: it has no key.
         again = undoing.idempotent and (purpose == "compensate" or unknown.body_over)
-        if again and _undo_again(so_far, call, undoing, cause, MOST_LOST_RETRIES):
+        if again and _undo_again(so_far, call, purpose, cause, lost=True):
             return
         put_to_a_person(so_far, call, f"it was being taken back, and {cause}")
-    elif call.recovery.idempotent and call.attempts <= max(
-        call.recovery.retries, MOST_LOST_RETRIES
-    ):
+    elif call.recovery.idempotent and attempts_left(call, lost=True):
         _again(so_far, call, cause, spread=unknown.spread)
     elif call.recovery.probe or give_up(so_far, call, cause, body_over=unknown.body_over):
         return
@@ -153,7 +173,7 @@ def probed(so_far: Unfolding, command: c.Probed) -> None:
         so_far.end_call(call.at, "succeeded", so_far.text(command.told), by="probe")
     elif command.happened is False and command.body_gone and not call.stray:
         stops = _stopping(so_far, call)
-        if not stops and call.attempts <= max(call.recovery.retries, MOST_LOST_RETRIES):
+        if not stops and attempts_left(call, lost=True):
             _again(so_far, call, "the probe says that it did not happen", not_done=True)
         else:
             cause = "the run stops." if stops else "the probe says that it did not happen."
@@ -204,12 +224,13 @@ def undo_digest(digest: str, how: Purpose) -> str:
     return digest_of({"action": digest, "undo": how})
 
 
-def _undo_again(so_far: Unfolding, call: Call, undoing: Undoing, cause: str, most: int = 0) -> bool:
+def _undo_again(
+    so_far: Unfolding, call: Call, how: Purpose, cause: str, *, lost: bool = False
+) -> bool:
     """Try to take back once more, if it may be; give whether it is."""
-    tried = call.attempts - call.undone_from
-    if tried > max(undoing.retries, most):
+    if not undoings_left(call, how, lost=lost):
         return False
-    _tried(so_far, call, undoing.backoff * (2 ** (tried - 1)), cause)
+    _tried(so_far, call, pause_before_next(call, how), cause)
     return True
 
 
@@ -223,7 +244,7 @@ def _undo_failed(so_far: Unfolding, call: Call, purpose: Purpose, failed: c.Fail
     """Try again, or the next way, or ask a person; the surface is closed until then."""
     undoing = undoing_of(call, purpose)
     again = (undoing.idempotent or failed.not_done) and failed.retriable
-    if again and _undo_again(so_far, call, undoing, failed.error):
+    if again and _undo_again(so_far, call, purpose, failed.error):
         return
     if (how := call.way_back(after=purpose)) is not None:
         so_far.take_back(call, how, failed.error)

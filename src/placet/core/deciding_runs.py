@@ -72,7 +72,7 @@ def _make_room(so_far: Unfolding, command: c.StartRun) -> None:
         if not command.supersede:
             waits = all(isinstance(next_work(so_far.state, each.id), Wait) for each in runs)
             raise Conflict(
-                "run_waiting" if waits else "run_active",
+                "run_waiting" if waits else "run_open",
                 "A run of this session has not ended.",
                 hint="Decide what it waits for, resume it, cancel it, or supersede it.",
                 run_id=run.id,
@@ -176,7 +176,7 @@ def _erase(so_far: Unfolding, command: c.EndSession) -> None:
         return
     if open_runs := [run.id for run in state.runs.values() if not isinstance(run.state, RunOver)]:
         raise Conflict(
-            "run_active",
+            "run_open",
             "A run of this session has not ended, and nothing was erased.",
             hint="End the session first; what has begun is carried to its outcome.",
             run_id=open_runs[0],

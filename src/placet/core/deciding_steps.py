@@ -121,7 +121,7 @@ def _answered(so_far: Unfolding, command: c.Propose, run: Run) -> None:
 def _check_places(command: c.Propose) -> None:
     """Each call has a place of its own in this step of this run, and nowhere else (G11)."""
     if command.step < 1:
-        raise InvalidInput("step_out_of_order", "Steps are counted from 1; 0 is the message's.")
+        raise InvalidInput("invalid_step", "Steps are counted from 1; 0 is the message's.")
     places = [_at(call) for call in command.calls]
     elsewhere = any((at.run, at.step) != (command.run, command.step) for at in places)
     if elsewhere or len(set(places)) != len(places):

@@ -14,7 +14,7 @@
         ├── ApprovalRequired    people must act first; the same call later goes on from there
         ├── ActionRefused       the action has its answer, and it is a no, or no result
         ├── Conflict            somebody else decided otherwise, or an id now means another thing
-        ├── InProgress          another worker is on it
+        ├── InProgress          another worker is on it, or another action goes first
         ├── Closed              too late: expired, superseded, cancelled, spent
         ├── NotPermitted        the principal may not decide this
         └── StaleHolder         the lease or fence is no longer the caller's
@@ -131,7 +131,7 @@ class Conflict(Refusal):
 
 
 class InProgress(Refusal):
-    """Another worker is executing this; ask again for its outcome."""
+    """Another worker is executing this, or what goes first is under way; ask again later."""
 
 
 class Closed(Refusal):

@@ -189,7 +189,7 @@ def _vote_cast(state: Session, event: e.VoteCast) -> Session:
 
 def _vote_withdrawn(state: Session, event: e.VoteWithdrawn) -> Session:
     votes = tuple(v for v in _votes(state, event.request) if v != event.by)
-    return put_request(state, event.request, Open(votes=votes))
+    return put_request(state, event.request, Open(votes=votes), voted=True)
 
 
 def _grant_given(state: Session, event: e.GrantGiven) -> Session:
@@ -225,7 +225,7 @@ def _grant_revoked(state: Session, event: e.GrantRevoked) -> Session:
 def _votes_dropped(state: Session, event: e.VotesDropped) -> Session:
     votes = tuple(v for v in _votes(state, event.request) if v not in event.people)
     standing = Open(votes=votes) if event.reopened else Approved(votes=votes)
-    return put_request(state, event.request, standing)
+    return put_request(state, event.request, standing, voted=True)
 
 
 def _request_escalated(state: Session, event: e.RequestEscalated) -> Session:

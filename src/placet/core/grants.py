@@ -105,10 +105,10 @@ def _covers(state: Session, grant: Grant, call: Sound) -> bool:
         return False
     if same_key(state.salt, draft.tool, draft.arguments, grant.same) != grant.same_key:
         return False
-    return _reaches(state, grant, draft.at.run)
+    return reaches(state, grant, draft.at.run)
 
 
-def _reaches(state: Session, grant: Grant, run: str) -> bool:
+def reaches(state: Session, grant: Grant, run: str) -> bool:
     """Say whether a run is the grant's, or one under it where it reaches those."""
     while True:
         parent = state.runs[run].parent

@@ -119,7 +119,8 @@ class Delivery:
 class Request:
     """The durable question about one action, which its id stands for, for ever (G3).
 
-    `asked_since` is when the first was opened of the requests that it takes the place of.
+    `asked_since` is when the first was opened of the requests that it takes the place of. `voted`
+    says that a vote was cast that stands no more.
     """
 
     id: str
@@ -149,6 +150,7 @@ class Request:
     granted: str = ""
     asked_since: datetime | None = None
     deliveries: tuple[Delivery, ...] = ()
+    voted: bool = False
     state: RequestState
 
     @property
@@ -170,8 +172,8 @@ class Request:
 
     @property
     def unreached(self) -> tuple[str, ...]:
-        """Name the channels that failed, where none has told anybody and nobody has voted."""
-        waits = isinstance(self.state, Open) and not self.state.votes
+        """Name the channels that failed, where none has told anybody and nobody has ever voted."""
+        waits = isinstance(self.state, Open) and not self.state.votes and not self.voted
         if not waits or any(each.delivered for each in self.deliveries):
             return ()
         return tuple(each.channel for each in self.deliveries)

@@ -20,19 +20,20 @@ heads for which no key is given.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
 from placet.core import events as e
-from placet.core.canonical import Unreadable
+from placet.core.canonical import JsonValue, Unreadable
 from placet.core.changing import changed
 from placet.core.codec import NewerValue, UnreadableValue, chain_hash, decode_event, micros_of
 from placet.core.commands import Names
 from placet.core.errors import NotFound, Refusal, StoreTrouble
 from placet.core.records import NameKind, entries, notices, step_names
 from placet.core.state import Request, Resting, Run, Session
-from placet.core.values import Payload, action_digest
+from placet.core.values import Payload, action_digest, draft_from
 from placet.runtime.rebuilding import Rebuilt
 from placet.runtime.state_files import ALL
 from placet.stores.store import Kept, Recorded, Store
@@ -137,7 +138,8 @@ class _Walk:
     def verified(self) -> Verified:
         tenant, session = self._key
         start = datetime.fromtimestamp(0, UTC)
-        rebuilt: Rebuilt | None = Rebuilt(Session(tenant=tenant, id=session, salt="", now=start))
+        empty = Session(tenant=tenant, id=session, salt=self._salt(), now=start)
+        rebuilt: Rebuilt | None = Rebuilt(empty)
         seq, head, at = 0, "", start
         kept = self._store.kept(tenant, session)
         for row in self._store.events(tenant, session):
@@ -153,7 +155,7 @@ class _Walk:
             self._check_event(event, row.seq)
             if rebuilt is None:
                 continue
-            wrong, forbidden = rebuilt.take(event, row.at)
+            wrong, forbidden = rebuilt.take(event, row.at, self._arguments)
             if forbidden:
                 self._find("forbidden_event", f"{row.kind}: {forbidden}", row.seq)
             if wrong:
@@ -218,7 +220,7 @@ class _Walk:
         for each in step_names([event]):
             self._names.setdefault((each.run, each.kind, each.name), each.step)
 
-    def _text(self, ref: str, seq: int) -> str:
+    def _text(self, ref: str, seq: int | None = None) -> str:
         """Fetch a text, which the store holds against its reference; empty: it cannot be had."""
         if not self._reads_texts:
             return ""
@@ -239,7 +241,22 @@ class _Walk:
             return ""
         return body
 
-    def _find_text(self, code: str, what: str, ref: str, seq: int) -> None:
+    def _salt(self) -> str:
+        """Give the salt of what is keyed on record; empty where it cannot be had, or is no more."""
+        try:
+            state = self._store.session(*self._key, Names())
+        except StoreTrouble:  # It is told when the state is compared.
+            return ""
+        return "" if state is None else state.salt
+
+    def _arguments(self, ref: str) -> Mapping[str, JsonValue] | str | None:
+        """Give the arguments of an action, whose text is held to its digest where it is frozen."""
+        try:
+            return draft_from(json.loads(self._text(ref))).arguments
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return None
+
+    def _find_text(self, code: str, what: str, ref: str, seq: int | None) -> None:
         if ref not in self._texts:
             self._find(code, what, seq)
         self._texts.add(ref)
@@ -302,7 +319,7 @@ class _Walk:
             self._compare_open(expected, state)
             self._compare_calls(rebuilt, kept)
         self._compare_rows("run", rebuilt.runs, lambda: self._runs(rebuilt))
-        self._compare_rows("request", rebuilt.requests, self._requests)
+        self._compare_rows("request", rebuilt.requests, lambda: self._requests(rebuilt))
         self._compare_beside(kept)
 
     def _compare_open(self, expected: Session, found: Session) -> None:
@@ -335,10 +352,11 @@ class _Walk:
         rows = self._store.runs(tenant, session=session, limit=ALL)
         return {row.run.id: _with_cause(row.run, rebuilt.runs.get(row.run.id)) for row in rows}
 
-    def _requests(self) -> dict[str, Request]:
+    def _requests(self, rebuilt: Rebuilt) -> dict[str, Request]:
         tenant, session = self._key
         rows = self._store.requests(tenant, session=session, pending=False, limit=ALL)
-        return {row.request.id: row.request for row in rows}
+        found = {row.request.id: row.request for row in rows}
+        return {id_: _with_voted(each, rebuilt.requests.get(id_)) for id_, each in found.items()}
 
     def _compare_rows(self, what: str, expected: dict[str, Any], read: Any) -> None:
         try:
@@ -389,3 +407,10 @@ def _with_cause(found: Run, expected: Run | None) -> Run:
     if not isinstance(found.state, Resting) or found.state.cause:
         return found
     return changed(found, state=changed(found.state, cause=expected.state.cause))
+
+
+def _with_voted(found: Request, expected: Request | None) -> Request:
+    """Give a request with whether a vote stands no more, which an older version left out (D7)."""
+    if expected is None or found.voted:
+        return found
+    return changed(found, voted=expected.voted)

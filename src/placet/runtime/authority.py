@@ -71,6 +71,15 @@ class Authority:
         """
         return deciders_by(self._in_force(), request.rule, request, now=now)
 
+    def left(self, request: Request, *, now: datetime) -> frozenset[str]:
+        """Give all who may decide a request by its deadline: now, or once a step reaches them.
+
+        Raises PolicyTrouble where the policy is broken: then nobody knows.
+        """
+        last = max(now, request.deadline_at - timedelta(microseconds=1))
+        found = (self.deciders(request, now=at).may_decide(request, now=at) for at in (now, last))
+        return frozenset().union(*found)
+
     def people(self, rule: str = "", *, requester: str = "", now: datetime) -> frozenset[str]:
         """Give those who may decide whatever a rule asks, or what no rule of the file asks.
 

@@ -65,8 +65,8 @@ class Engine:
     async def salt(self, session: str) -> str:
         """Give a session's salt, which is its own for life; empty where there is no session yet.
 
-        Raises Closed(`erased`) where it is no more. What was read once is kept, so that a step
-        reads no session for it; whoever is told `other_salt` forgets it.
+        Raises Closed(`session_erased`) where it is no more. What was read once is kept, so that a
+        step reads no session for it; whoever is told `other_salt` forgets it.
         """
         if (known := self._salts.get(session)) is not None:
             return known
@@ -75,7 +75,7 @@ class Engine:
         except NotFound:
             return ""
         if not found.salt and found.ended:
-            raise Closed("erased", "The session's texts were erased.", session=session)
+            raise Closed("session_erased", "The session's texts were erased.", session=session)
         if found.salt:
             self._salts[session] = found.salt
             while len(self._salts) > SALTS_KEPT:

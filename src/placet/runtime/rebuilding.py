@@ -11,6 +11,7 @@ from placet.core.evolve import evolve
 from placet.core.state import Asking, Call, No, Request, Run, Session
 from placet.core.values import Occurrence
 from placet.runtime.permitted import wrong_with
+from placet.runtime.permitted_grants import Arguments
 from placet.stores.loading import base_of
 
 #: After how many events what has closed is put aside.
@@ -28,16 +29,17 @@ class Rebuilt:
         self.noes: dict[tuple[str, str], No] = {}
         self._steps: dict[tuple[str, int], set[Occurrence]] = {}
 
-    def take(self, event: e.Event, at: datetime) -> tuple[str, str]:
+    def take(self, event: e.Event, at: datetime, arguments: Arguments) -> tuple[str, str]:
         """Go on by one event; gives why it cannot follow, and why it was not permitted, if so.
 
-        After one that cannot follow there is no state to go on from.
+        After one that cannot follow there is no state to go on from. `arguments` gives those of an
+        action, where they can be read.
         """
         wrong = ""
         try:
             self._recall(event)
             self.state = replace(self.state, now=at)
-            wrong = wrong_with(self.state, event)
+            wrong = wrong_with(self.state, event, arguments)
             self.state = evolve(self.state, event)
         except Exception as error:  # noqa: BLE001  # A finding, whatever a made-up body leads to.
             return f"{type(error).__name__}: {error}", wrong

@@ -40,6 +40,7 @@ from placet.results import (
 )
 from placet.runtime.authority import Annotator, Authority, refuse_inside_tool
 from placet.runtime.declarations import Declaration
+from placet.runtime.detached import Stop
 from placet.runtime.engine import Engine, new_id
 from placet.runtime.hosting import Hosting
 from placet.runtime.policies import PolicyFile
@@ -143,7 +144,7 @@ class Placet(Deciding):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.close()
+        await self._driving.end()
 
     def add(self, agent: Agent) -> None:
         """Make an agent known to this process.
@@ -316,9 +317,9 @@ class Placet(Deciding):
         refuse_inside_tool()
         watching = Watching(on_event)
 
-        async def drive(row: RunRow) -> None:
+        async def drive(row: RunRow, stop: Stop) -> None:
             refuse_inside_tool()
-            await self._driving.drive_alone(row, watching)
+            await self._driving.drive_alone(row, watching, stop)
 
         worker = Worker(self.engine, drive=drive, can_drive=self._driving.can_drive, report=report)
         ways_out = checked(tuple(self.channels if channels is None else channels))

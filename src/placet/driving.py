@@ -155,13 +155,16 @@ class Driving:
         top = root_of(state, run)
         await self._detached.do(lambda stop: self._drive_tree(session, top, stop, watching))
 
-    async def drive_alone(self, row: RunRow, watching: Watching) -> None:
-        """Carry one run on and none beside it, as a worker does: the others are due themselves."""
+    async def drive_alone(self, row: RunRow, watching: Watching, stop: Stop) -> None:
+        """Carry one run on and none beside it, as a worker does: the others are due themselves.
+
+        Who sets `stop` has it end after what it is doing.
+        """
         if row.run.kind == "hosted":
             await self._hosted.resume(row.session, row.run.id)
             return
         session, run = row.session, row.run.id
-        await self._detached.do(lambda stop: self._drive_one(session, run, stop, watching))
+        await self._detached.do(lambda stop: self._drive_one(session, run, stop, watching), stop)
 
     async def _drive_tree(
         self,
@@ -234,6 +237,10 @@ class Driving:
         up to 10 seconds.
         """
         self._detached.close()
+
+    async def end(self) -> None:
+        """Let the store go as `close` does, once what was begun in this event loop has ended."""
+        await self._detached.end()
 
 
 def _offices(role: Role, above: tuple[str, ...]) -> Iterator[Office]:

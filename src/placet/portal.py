@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from functools import cache, wraps
@@ -48,3 +49,7 @@ def _loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="placet portal", daemon=True).start()
     return loop
+
+
+if hasattr(os, "register_at_fork"):  # A forked process does not have the thread.
+    os.register_at_fork(after_in_child=_loop.cache_clear)

@@ -318,6 +318,17 @@ class Holding:
         out, err = self.process.communicate(timeout=PATIENCE_SECONDS)
         return Ended(code=self.process.returncode, out=out, err=err)
 
+    def interrupt(self) -> str:
+        """Interrupt it from the keyboard; give what it has said once it heeds that."""
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.stderr is not None
+        said = ""
+        while "is waited for" not in said:
+            line = self.process.stderr.readline()
+            assert line, f"it ended, and heeded nothing: {said}"
+            said += line
+        return said
+
     def end(self, how: int) -> int:
         """Send it a signal, and give how it ended."""
         self.process.send_signal(how)
@@ -409,9 +420,25 @@ def test_a_cancelled_run_whose_process_dies_in_its_effect_leaves_the_question_to
 
 
 @pytest.mark.promise("D4", "D5")
-def test_a_command_that_is_interrupted_in_an_effect_leaves_the_question_to_people(
+def test_a_command_that_is_interrupted_in_an_effect_waits_for_it(
     place: Place, holding: Holding
 ) -> None:
+    said = holding.interrupt()
+    ended = holding.let_go()
+    resumed = do("resume", holding.run, "--json")
+
+    assert "hold has begun and is waited for; Ctrl-C again cuts it off." in said
+    assert (ended.code, place.effects) == (130, ["held"])
+    assert f"`placet resume {holding.run}" in ended.err
+    assert (resumed.code, resumed.document["stop"]) == (0, "final")
+    assert (place.effects, results(place, holding.run)) == (["held"], ["let go"])
+
+
+@pytest.mark.promise("D4", "D5")
+def test_a_command_that_is_interrupted_twice_in_an_effect_leaves_the_question_to_people(
+    place: Place, holding: Holding
+) -> None:
+    holding.interrupt()
     interrupted = holding.end(signal.SIGINT)
     resumed = do("resume", holding.run, "--json")
 

@@ -277,6 +277,14 @@ class Poisoned(Heard):
         await super().tell(notice)
 
 
+class Leaving(Heard):
+    """A channel that would have the process end."""
+
+    async def tell(self, notice: Notice) -> None:
+        await super().tell(notice)
+        raise SystemExit(3)
+
+
 def relayed(placet: Placet, channels: Sequence[Channel], *, patience: timedelta) -> Worker:
     """Give a worker with less patience than it has by default."""
     worker = placet.worker(report=lambda *_: None)
@@ -322,6 +330,16 @@ def test_a_notice_that_breaks_its_channel_blocks_no_other(desk: Desk) -> None:
     desk.work_once()
     assert channel.heard == [("opened", other)]
     assert deliveries(desk) == [("NoticeUndelivered", "mail")]
+
+
+@pytest.mark.promise("H3")
+def test_a_channel_that_would_end_the_process_has_failed_and_no_more(desk: Desk) -> None:
+    channel, live = Leaving("mail"), Heard("live")
+    (request,) = desk.start().waiting
+    desk.placet.channels += [channel, live]
+    desk.work_once()
+    assert channel.heard == live.heard == [("opened", request)]
+    assert set(deliveries(desk)) == {("NoticeUndelivered", "mail"), ("NoticeDelivered", "live")}
 
 
 @pytest.mark.promise("H3")

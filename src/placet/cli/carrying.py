@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
 
 from placet.agent.watching import RunEvent, TextArrives
 from placet.cli.live import LiveText
 from placet.cli.output import tell
-from placet.cli.progress import Family, described
+from placet.cli.progress import Effects, Family, described
 from placet.core import work as w
 from placet.core.display import visible
 from placet.core.masking import Masking
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -32,29 +35,22 @@ class Onlooker:
         self.text = LiveText(family.agent, masking=masking)
         self.begun = False
         self._family = family
-        self._effects: dict[str, str] = {}
-
-    @property
-    def effect(self) -> str:
-        """Name the tool whose effect is under way; empty where there is none."""
-        return next(iter(self._effects.values()), "")
+        self.effects = Effects()
 
     def begin(self, run: str) -> None:
         """Look at a run from now on."""
         self.text.own.add(run)
         self.begun = False
-        self._effects.clear()
+        self.effects.clear()
 
     def watch(self, event: RunEvent) -> None:
         """Be told of what happens."""
         self.begun = True
+        self.effects.watch(event)
         if isinstance(event, TextArrives):
             self.text.arrives(event)
             return
         self.text.close()
-        self._effects.pop(event.run, None)
-        if isinstance(event.work, w.RunEffect):
-            self._effects[event.run] = visible(", ".join(event.tools))
         if isinstance(event.work, w.CallModel):
             told = self._family.item(event.run)
         else:
@@ -64,12 +60,36 @@ class Onlooker:
             tell(f"  · {visible(whose)}{told}")
 
 
-def carried(work: Coroutine[Any, Any, T], onlooker: Onlooker) -> T | None:
+class _Threads(ThreadPoolExecutor):
+    """Gives each call a daemon thread: one that hangs keeps no other waiting, and no end."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Call a function in a thread of its own."""
+        done: Future[T] = Future()
+
+        def call() -> None:
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001  # Whoever waits is told.
+                done.set_exception(error)
+            else:
+                done.set_result(result)
+
+        done.set_running_or_notify_cancel()
+        threading.Thread(target=call, name="placet-tool", daemon=True).start()
+        return done
+
+
+def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Do work in an event loop that ends with it, whatever tools have left behind in threads."""
+    with asyncio.Runner() as runner:
+        runner.get_loop().set_default_executor(_Threads())
+        return runner.run(work)
+
+
+def carried(work: Coroutine[Any, Any, T], effects: Effects) -> T | None:
     """Carry out work on a run; None: it was interrupted, and the run rests."""
-    try:
-        return asyncio.run(_interruptible(work, lambda: onlooker.effect))
-    finally:
-        onlooker.text.close()
+    return to_the_end(_interruptible(work, lambda: effects.now))
 
 
 async def _interruptible(work: Coroutine[Any, Any, T], effect: Callable[[], str]) -> T | None:

@@ -313,7 +313,7 @@ class Chat:
         """
         self._onlooker.begin(run)
         try:
-            if carried(work(), self._onlooker) is not None:
+            if carried(work(), self._onlooker.effects) is not None:
                 return True
         except PlacetError as error:
             if not self._onlooker.begun:
@@ -322,6 +322,8 @@ class Chat:
         except Exception as error:  # noqa: BLE001  # An app's fault: the run rests, and is told of.
             told = f"{type(error).__name__}: {error}"
             tell_error("unexpected", told, ids={}, told=f"{told} [unexpected]", as_json=False)
+        finally:
+            self._onlooker.text.close()
         after = self._look()
         if after.run == run and after.ready:
             tell(f"{run} rests: /resume goes on with it, /supersede MESSAGE begins instead")

@@ -42,6 +42,30 @@ class Family:
         return f"works on item {row.run.plan.done + 1} of {row.run.plan.items}"
 
 
+class Effects:
+    """Knows of which tools an effect is under way."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, str] = {}
+
+    @property
+    def now(self) -> str:
+        """Name the tool whose effect is under way; empty where there is none."""
+        return next(iter(self._of.values()), "")
+
+    def watch(self, event: RunEvent) -> None:
+        """Be told of what happens."""
+        if isinstance(event, TextArrives):
+            return
+        self._of.pop(event.run, None)
+        if isinstance(event.work, (w.RunEffect, w.TakeBack)):
+            self._of[event.run] = visible(", ".join(event.tools))
+
+    def clear(self) -> None:
+        """Forget what was under way: nothing is now."""
+        self._of.clear()
+
+
 class Progress:
     """Tells what a run is about to do, and first, where it is new, that it has begun.
 
@@ -57,12 +81,14 @@ class Progress:
         self._begins = begins
         self._introduced = {run}
         self._text = text
+        self.effects = Effects()
         self.begun = False
         if text is not None:
             text.own.add(run)
 
     def watch(self, event: RunEvent) -> None:
         """Be told of the next work, which there is only once the run is on record."""
+        self.effects.watch(event)
         if isinstance(event, TextArrives):
             if self._text is not None:
                 self._text.arrives(event)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from placet.cli.apps import app_option, opened, the_agent
+from placet.cli.carrying import carried
 from placet.cli.live import LiveText
 from placet.cli.output import Exit, Given, runnable, shared, tell, with_ways_out
 from placet.cli.progress import Family, Progress
@@ -55,23 +57,18 @@ def run_command(
         run_id = new_id("run")
         text = _live_text(given, placet)
         progress = Progress(run_id, Family(placet.engine), begins=True, text=text)
+        work = placet.run(
+            name,
+            message,
+            session=place,
+            requester=requester,
+            run_id=run_id,
+            mode=mode,
+            on_message="supersede" if supersede else "refuse",
+            on_event=progress.watch,
+        )
         try:
-            result = asyncio.run(
-                placet.run(
-                    name,
-                    message,
-                    session=place,
-                    requester=requester,
-                    run_id=run_id,
-                    mode=mode,
-                    on_message="supersede" if supersede else "refuse",
-                    on_event=progress.watch,
-                )
-            )
-        except KeyboardInterrupt:
-            if progress.begun:
-                tell(runnable(f"`placet resume {run_id}` goes on with the run."))
-            raise
+            result = _carried(work, progress, run_id)
         except (Conflict, InProgress) as refused:
             raise with_ways_out(refused, lambda run: _ways_out(run, place)) from refused
         except ModelTrouble as trouble:
@@ -84,7 +81,7 @@ def run_command(
 
 def _live_text(given: Given, placet: Placet) -> LiveText | None:
     """Give what shows the model's text as it comes, where a person looks on."""
-    if given.as_json or not sys.stdout.isatty():
+    if given.as_json or sys.stdout is None or not sys.stdout.isatty():
         return None
     return LiveText(Family(placet.engine).agent)
 
@@ -101,17 +98,25 @@ def resume_command(given: Given, run: str, app: str, session: str | None) -> int
     with opened(given.settings(), app) as placet:
         text = _live_text(given, placet)
         progress = Progress(run, Family(placet.engine), text=text)
+        work = placet.resume(run, session=session, on_event=progress.watch)
         try:
-            result = asyncio.run(placet.resume(run, session=session, on_event=progress.watch))
-        except KeyboardInterrupt:
-            tell(runnable(f"`placet resume {run}` goes on with the run."))
-            raise
+            result = _carried(work, progress, run)
         except ModelTrouble as trouble:
             raise _resumable(trouble, run) from trouble
         finally:
             if text is not None:
                 text.close()
         return _show_result(given, placet, result, text)
+
+
+def _carried(work: Coroutine[Any, Any, RunResult], progress: Progress, run_id: str) -> RunResult:
+    """Carry a run on; an interrupt lets an effect that has begun come to its end."""
+    result = carried(work, progress.effects)
+    if result is None:
+        if progress.begun:
+            tell(runnable(f"`placet resume {run_id}` goes on with the run."))
+        raise KeyboardInterrupt
+    return result
 
 
 def _resumable(trouble: ModelTrouble, run_id: str) -> ModelTrouble:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placet.cli.apps import app_option, opened
+from placet.cli.carrying import to_the_end
 from placet.cli.output import Given, shared, tell
 from placet.cli.progress import Family, Progress
 from placet.core.card import status_of
@@ -38,7 +39,7 @@ def worker_command(given: Given, app: str, once: bool) -> None:
     settings = given.settings()
     with opened(settings, app) as placet:
         told = Telling(placet, lines=given.as_json and not once)
-        carried = asyncio.run(_work(placet, told, settings, once=once))
+        carried = to_the_end(_work(placet, told, settings, once=once))
     if once:
         given.show({"carried": carried, "runs": told.carried}, f"{carried} carried on")
 
@@ -94,13 +95,13 @@ async def _work(placet: Placet, told: Telling, settings: Settings, *, once: bool
     if settings.anchors:
         signer = signer_of(settings)
         worker.anchors = Anchors(settings.anchors, placet.engine.store, signer=signer)
-    if once:
-        return await worker.once()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError):
-            loop.add_signal_handler(number, stop.set)
+            loop.add_signal_handler(number, worker.end if once else stop.set)
+    if once:
+        return await worker.once()
     tell("the worker looks for runs; it ends after what it is doing once interrupted")
     await worker.forever(stop)
     return 0

@@ -25,7 +25,17 @@ CLOSING_LASTS = timedelta(seconds=10)
 class Stop:
     """Asks work to end after what it is doing: its caller does not wait any more (D5)."""
 
-    asked: bool = False
+    own: bool = False
+    also: Stop | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Say whether it is to end."""
+        return self.own or (self.also is not None and self.also.asked)
+
+    def ask(self) -> None:
+        """Have it end."""
+        self.own = True
 
 
 class Detached:
@@ -37,19 +47,22 @@ class Detached:
         self.closing = False
         self._closed = threading.Event()
 
-    async def do(self, work: Callable[[Stop], Coroutine[Any, Any, T]]) -> T:
+    async def do(
+        self, work: Callable[[Stop], Coroutine[Any, Any, T]], also: Stop | None = None
+    ) -> T:
         """Do something in a task of its own, which `close` waits for.
 
-        A caller that is cancelled leaves it, and asks it to stop after what it is doing (D5).
+        A caller that is cancelled leaves it, and asks it to stop after what it is doing (D5). So
+        does whoever asks that of `also`.
         """
-        stop = Stop(asked=self.closing)
+        stop = Stop(own=self.closing, also=also)
         task = asyncio.create_task(work(stop))
         self._tasks[task] = stop
         task.add_done_callback(self._ended)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            stop.asked = True
+            stop.ask()
             task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             raise
 
@@ -61,11 +74,18 @@ class Detached:
         self.closing = True
         tasks = list(self._tasks.items())
         for _, stop in tasks:
-            stop.asked = True
+            stop.ask()
         if not tasks:
             self._close()
         elif all(not _is_own_loop(task) for task, _ in tasks):
             self._closed.wait(CLOSING_LASTS.total_seconds())
+
+    async def end(self) -> None:
+        """Close, and wait for what was begun in this event loop, however long that takes."""
+        own = [task for task in self._tasks if _is_own_loop(task)]
+        self.close()
+        if own:
+            await asyncio.wait(own)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)

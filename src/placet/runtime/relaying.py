@@ -275,7 +275,10 @@ class Relay:
 
 
 async def _told(channel: Channel, notice: Notice) -> None:
-    await channel.tell(notice)
+    try:
+        await channel.tell(notice)
+    except (KeyboardInterrupt, SystemExit) as ended:  # An event loop would let them through.
+        raise RuntimeError(f"it ended with {described(ended)}") from None
 
 
 def _asks(request: Request, now: datetime) -> bool:

@@ -19,6 +19,7 @@ from placet.core.state import Working
 from placet.core.values import LEASE
 from placet.runtime.anchors import EVERY, Anchors
 from placet.runtime.bodies import described
+from placet.runtime.detached import Stop
 from placet.runtime.engine import Engine
 from placet.runtime.hosted_runs import LEFT_TO_CALLER
 from placet.runtime.processes import is_gone
@@ -61,7 +62,7 @@ class Worker:
         self,
         engine: Engine,
         *,
-        drive: Callable[[RunRow], Awaitable[object]],
+        drive: Callable[[RunRow, Stop], Awaitable[object]],
         can_drive: Callable[[RunRow], Awaitable[bool]],
         report: Report,
     ) -> None:
@@ -69,9 +70,14 @@ class Worker:
         self._drive = drive
         self._can_drive = can_drive
         self._report = report
+        self._ends = Stop()
         self._left_alone: dict[str, float] = {}
         self._searched_at = -SEARCH.total_seconds()
         self._anchored_at = -EVERY.total_seconds()
+
+    def end(self) -> None:
+        """Have it begin nothing more: what a run is doing is finished first."""
+        self._ends.ask()
 
     async def once(self) -> int:
         """Carry on everything that is due now, until nothing is; give how many runs that were."""
@@ -82,35 +88,42 @@ class Worker:
             await self._deliver()
             if self.relay is not None:
                 await self.relay.once()
-            if not due:
+            if not due or self._ends.asked:
                 await self._anchor()
                 return carried
             tried |= {(row.run.id, row.wake_at) for row in due}
             carried += sum(await self._carry_all(due))
 
     async def forever(self, stop: asyncio.Event | None = None) -> None:
-        """Carry on what becomes due, until `stop` is set; what was begun then is finished first.
+        """Carry on what becomes due, until `stop` is set.
 
-        A run that takes long keeps no other one waiting while there is room.
+        What a run is doing then is finished first, and nothing more of it begins here. A run that
+        takes long keeps no other one waiting while there is room.
         """
         stop = stop or asyncio.Event()
         seen: int | None = None
         under_way: dict[str, asyncio.Task[bool]] = {}
         relaying = None if self.relay is None else asyncio.create_task(self.relay.forever(stop))
-        while not stop.is_set():
-            try:
-                seen = await self._look(seen, under_way)
-                pause = POLL
-            except StoreTrouble as trouble:
-                self._report("trouble", "", str(trouble))
-                pause = LEAVE_ALONE
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), pause.total_seconds())
-            if relaying is not None and relaying.done() and not stop.is_set():
-                relaying.result()
-            for run in [run for run, task in under_way.items() if task.done()]:
-                under_way.pop(run).result()
-        await asyncio.gather(*under_way.values())
+        try:
+            while not stop.is_set():
+                try:
+                    seen = await self._look(seen, under_way)
+                    pause = POLL
+                except StoreTrouble as trouble:
+                    self._report("trouble", "", str(trouble))
+                    pause = LEAVE_ALONE
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), pause.total_seconds())
+                if relaying is not None and relaying.done() and not stop.is_set():
+                    relaying.result()
+                for run in [run for run, task in under_way.items() if task.done()]:
+                    under_way.pop(run).result()
+        finally:  # However it ends, what was begun is finished: an outcome is not to be unknown.
+            if relaying is not None and not stop.is_set():
+                relaying.cancel()
+            self.end()
+            await asyncio.gather(*under_way.values(), return_exceptions=True)
+            self._ends = Stop()
         if relaying is not None:
             await relaying
         await self._anchor()
@@ -166,12 +179,14 @@ class Worker:
 
     async def _carry(self, row: RunRow) -> bool:
         run = row.run
+        if self._ends.asked:
+            return False
         try:
             if not await self._can_drive(row):
                 self._leave_alone(run.id)
                 self._report("no_agent", run.id, f"this worker does not have {run.agent}")
                 return False
-            await self._drive(row)
+            await self._drive(row, self._ends)
         except InProgress as busy:
             if busy.code != "run_driven":  # That run's row says when it is due again.
                 self._leave_alone(run.id)

@@ -7,6 +7,7 @@ the other. Several processes may open one file.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +46,7 @@ from placet.stores.sqlite_opening import (
 )
 from placet.stores.sqlite_reading import notice_row, request_row, run_row, scope, text_of
 from placet.stores.sqlite_rows import SqliteParts, load_base
-from placet.stores.sqlite_writer import Writer, closed
+from placet.stores.sqlite_writer import Writer, check_process, closed
 from placet.stores.store import (
     Answer,
     Head,
@@ -93,6 +94,7 @@ class SqliteStore:
         self._watching: sqlite3.Connection | None = None
         self._guard = threading.Lock()
         self._closed = False
+        self._process = os.getpid()
         with placet_errors(self.path):
             create_file(self.path)
             self._file = identity(self.path)
@@ -155,6 +157,8 @@ class SqliteStore:
 
     def close(self) -> None:
         """Finish what was asked, and let go. Later calls raise StoreTrouble(`store_closed`)."""
+        if self._process != os.getpid():  # The file is the process's that opened it.
+            return
         with self._guard:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -317,6 +321,7 @@ class SqliteStore:
 
     def changes(self) -> int:
         """Give a number that differs whenever something, anywhere, may have been committed."""
+        check_process(self._process)
         with placet_errors(self.path), self._guard:
             if self._closed:
                 raise closed()
@@ -410,6 +415,7 @@ class SqliteStore:
             connection.execute("COMMIT")
 
     def _take(self) -> sqlite3.Connection:
+        check_process(self._process)
         if self._closed:
             raise closed()
         if identity(self.path) != self._file:

@@ -24,6 +24,7 @@ process writes), carries the commands out one after another, commits, and only t
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
 import sqlite3
@@ -123,6 +124,7 @@ class Writer:
         self._kept_stamp = -1  # The stamp that is in the file, where this process put it there.
         self._queue: SimpleQueue[_Asked | _Chore | None] = SimpleQueue()
         self._closing = False
+        self._process = os.getpid()
         self._guard = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="placet-writer", daemon=True)
         self._thread.start()
@@ -142,7 +144,9 @@ class Writer:
         return answer
 
     def close(self) -> None:
-        """Finish what was asked, and let go of the file."""
+        """Finish what was asked, and let go of the file; a forked process has nothing to let go."""
+        if self._process != os.getpid():
+            return
         with self._guard:
             if not self._closing:
                 self._closing = True
@@ -154,6 +158,7 @@ class Writer:
         return max(micros_of(self._clock()), self.last_stamp)
 
     def _put(self, item: _Asked | _Chore, answer: Future[Answer] | Future[None]) -> None:
+        check_process(self._process)
         answer.set_running_or_notify_cancel()  # From here on it cannot be cancelled.
         with self._guard:
             if not self._closing:
@@ -351,6 +356,19 @@ class Writer:
         if connection is not None:
             with suppress(sqlite3.Error):  # Closing rolls back; that it fails changes nothing.
                 connection.close()
+
+
+def check_process(process: int) -> None:
+    """Raise StoreTrouble in another process than the one that opened the store.
+
+    A fork has neither the writer's thread nor connections that it may use.
+    """
+    if process != os.getpid():
+        raise StoreTrouble(
+            "store_forked",
+            "The store was opened before this process was forked from another.",
+            hint="Open it anew after the fork, in each process.",
+        )
 
 
 def closed() -> StoreTrouble:

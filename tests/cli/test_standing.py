@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from placet import ApprovalRequired, Placet
 from placet.core import commands as c
 from placet.core.values import Holder
 from placet.runtime.processes import this_process
@@ -442,3 +443,27 @@ def test_a_resume_that_is_interrupted_says_how_to_go_on(place: Place) -> None:
         resumed.type(CTRL_C)
         resumed.expect(f"`placet resume {run['run_id']}` goes on with the run.")
         assert resumed.ended() == 130
+
+
+def test_a_guarded_function_that_nobody_is_told_of_goes_on_where_it_is_called(
+    place: Place,
+) -> None:
+    paid: list[int] = []
+    with Placet(SqliteStore(place.directory / "placet.db"), approvers=["ana"]) as placet:
+
+        @placet.guard(session="main")
+        def pay(amount: int) -> int:
+            """Pay."""
+            paid.append(amount)
+            return amount
+
+        with pytest.raises(ApprovalRequired) as asked:
+            pay(5)
+        (request,) = asked.value.requests
+        approved = do("approve", request, by="ana")
+        listed = do("runs")
+
+        assert "calling pay again with the same arguments goes on" in approved.out
+        assert "calling pay again with the same arguments goes on" in listed.out
+        assert "resume" not in approved.out + listed.out
+        assert (pay(5), paid) == (5, [5])

@@ -45,6 +45,9 @@ from placet.core.values import RequestKind, idempotency_key
 from placet.core.wording import command_for
 from placet.core.work import (
     ExpireDue,
+    Probe,
+    ResumeHost,
+    TakeBack,
     Wait,
     Work,
     due_escalations,
@@ -143,6 +146,8 @@ def _resting(
             told = (f"{child}: {_standing(state, state.runs[child])[1]}" for child in below)
             return "resting", f"waits for what stands under it, {'; '.join(told)}", ()
         return "resting", f"held by {visible(', '.join(work.held_by))}", ()
+    if run.guard == "untold" and isinstance(work, (ResumeHost, Probe, TakeBack)):
+        goes_on = f"calling {visible(run.agent)} again with the same arguments goes on"
     until = work.until if isinstance(work, Wait) else not_before
     if until is not None and until > state.now:
         return "resting", f"rests until {until:%Y-%m-%d %H:%M:%S} UTC; then {goes_on}", ()

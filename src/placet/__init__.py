@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from placet.agent.models.scripted import ScriptedModel
     from placet.agent.tools import IdempotencyKey, Money, Tool, tool
     from placet.agent.watching import RunEvent, TextArrives, Watcher, WorkBegins
-    from placet.client import NoApproverWarning, Placet
+    from placet.client import BrokenPolicyWarning, NoApproverWarning, Placet
     from placet.core.card import Card
     from placet.core.errors import (
         ActionRefused,
@@ -62,7 +62,7 @@ _HOMES = {
     "placet.agent.models.scripted": ("ScriptedModel",),
     "placet.agent.tools": ("IdempotencyKey", "Money", "Tool", "tool"),
     "placet.agent.watching": ("RunEvent", "TextArrives", "Watcher", "WorkBegins"),
-    "placet.client": ("NoApproverWarning", "Placet"),
+    "placet.client": ("BrokenPolicyWarning", "NoApproverWarning", "Placet"),
     "placet.core.card": ("Card",),
     "placet.core.errors": (
         "ActionRefused",
@@ -101,6 +101,7 @@ __all__ = [
     "Agent",
     "AnthropicModel",
     "ApprovalRequired",
+    "BrokenPolicyWarning",
     "Card",
     "Channel",
     "Closed",

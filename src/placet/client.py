@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Literal, Self, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack, get_args
 
 from placet.agent.agent import Agent
 from placet.agent.tools import ToolOptions
@@ -50,11 +50,18 @@ from placet.runtime.worker import Report, Worker
 from placet.settings import Settings, current_account
 from placet.stores.store import RunRow, Store
 
+if TYPE_CHECKING:
+    from placet.policy.faults import PolicyTrouble
+
 R = TypeVar("R")
 
 
 class NoApproverWarning(UserWarning):
     """An agent's tools may ask, and nobody may decide: whatever asks is answered `no_approver`."""
+
+
+class BrokenPolicyWarning(UserWarning):
+    """The policy file cannot be taken, and until it is mended every call is denied (G1)."""
 
 
 class Placet(Deciding):
@@ -150,9 +157,13 @@ class Placet(Deciding):
         """Make an agent known to this process.
 
         Warns (NoApproverWarning), or with `require_approver` raises InvalidDeclaration, where its
-        tools may ask and nobody may decide (G1).
+        tools may ask and nobody may decide (G1). Warns (BrokenPolicyWarning) where the policy file
+        cannot be taken.
         """
-        if agent.asks_in_vain(anybody=self._authority.today().anybody):
+        standing = self._authority.today()
+        if standing.trouble is not None:
+            _every_call_is_denied(standing.trouble)
+        if agent.asks_in_vain(anybody=standing.anybody):
             self._nobody_may_decide(f"Agent {agent.name} has tools that may ask")
         self._driving.add(agent)
 
@@ -344,7 +355,10 @@ class Placet(Deciding):
         """
         declared = tuple(tools)
         asks = any(each.approval != "never" for each in declared)
-        if asks and not self._authority.today().anybody:
+        standing = self._authority.today()
+        if standing.trouble is not None:
+            _every_call_is_denied(standing.trouble)
+        if asks and not standing.anybody:
             named = f"guarded function {agent}" if is_guard else f"tools of the agent {agent}"
             self._nobody_may_decide(f"The {named} may ask")
         return self._driving.host(agent, declared, resume=resume, is_guard=is_guard)
@@ -431,3 +445,8 @@ class Placet(Deciding):
     erase_session_sync = blocking(erase_session)
     runs_sync = blocking(runs)
     resume_approval_sync = blocking(resume_approval)
+
+
+def _every_call_is_denied(trouble: PolicyTrouble) -> None:
+    message = f"Every call is denied until the policy file is mended: {'; '.join(trouble.lines)}"
+    warnings.warn(message, BrokenPolicyWarning, stacklevel=3)

@@ -390,3 +390,12 @@ def test_whom_the_policy_names_is_an_approver_to_the_doctor(place: Path) -> None
     unknown = "neither a token nor an account here: ana, bo, zoe"
     assert re.search(rf"warning +approvers +zoe, ana, bo, cy, mia; {unknown} ", told)
     assert re.search(r"ok +tokens +cy, mia\n", told)
+
+
+@pytest.mark.promise("G1")
+def test_a_run_under_a_broken_file_says_that_every_call_is_denied(place: Place) -> None:
+    write(place, "rulez = 1\n")
+    for command in (("run", "--session", "main", "refund"), ("worker", "--once")):
+        ended = do(*command)
+        assert "Every call is denied until the policy file is mended:" in ended.err
+        assert "placet.policy.toml:2: There is no key 'rulez'" in ended.err

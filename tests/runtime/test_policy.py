@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from placet import ActionRefused, Agent, ApprovalRequired, Placet, ScriptedModel, tool
+from placet import (
+    ActionRefused,
+    Agent,
+    ApprovalRequired,
+    BrokenPolicyWarning,
+    Placet,
+    ScriptedModel,
+    tool,
+)
 from placet.agent.models.scripted import call, calls, raw_call, say
 from placet.agent.tools import Money
 from placet.core.values import Needs
@@ -390,3 +398,16 @@ def test_a_store_that_is_opened_may_be_given_its_policy_and_takes_the_settings_e
     with Placet.open(url, agents=[agent], settings=Settings()) as placet:
         assert placet.run_sync("support", "go").stop == "final"
     assert place.done == ["pay a"]
+
+
+@pytest.mark.promise("G1")
+def test_who_sets_agents_up_is_warned_of_a_policy_file_that_is_broken(place: Place) -> None:
+    place.write(rule("aks", TOOLS))
+    agent = Agent(name="support", model=ScriptedModel(PAY), tools=[effect(place.done)])
+    store = SqliteStore(place.directory / "placet.db")
+    with pytest.warns(
+        BrokenPolicyWarning, match=r"Every call is denied until .*placet.policy.toml:"
+    ):
+        placet = Placet(store, agents=[agent], approvers=["ana"], policy=place.policy)
+    with placet, pytest.warns(BrokenPolicyWarning):
+        placet.guard(session="s")(lambda: None)

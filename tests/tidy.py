@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from tests.trees import parsed
 from tests.vocabulary import BANNED, BANNED_IN_CORE, EXEMPT
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -86,7 +87,7 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text, filename=self.path)
+        return parsed(self.text, path=self.path)
 
     @cached_property
     def parts(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles, time limits, and no settings from the environment.
+"""What all tests share: Hypothesis profiles, time limits, and nothing of who runs them.
 
 `HYPOTHESIS_PROFILE=slow` asks for more examples, at random; the default `fast` repeats itself, and
 tries fewer of them where the slow tests are left out (`brief`).
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -51,6 +52,10 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     for name in [name for name in os.environ if name.startswith("PLACET_")]:
         del os.environ[name]
+    # A shell without job control has what it starts in the background ignore an interrupt, and that
+    # goes on to every process that a test starts, and interrupts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Tests start hundreds of processes, each of which would compile the package anew.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+from tests.trees import parsed
+
 ROOT = Path(__file__).resolve().parent.parent
 NOT_RUNNING = frozenset({"skip", "xfail"})
 
@@ -99,7 +101,7 @@ def _scan(path: str, text: str, *, mark: str) -> Iterator[Mark]:
 
 @cache
 def _parsed(path: str, text: str) -> ast.Module:
-    return ast.parse(text, filename=path)
+    return parsed(text, path=path)
 
 
 def _carriers(body: Iterable[ast.stmt]) -> Iterator[list[ast.expr]]:

@@ -18,6 +18,7 @@ import pytest
 
 from placet.stores import sqlite_opening
 from tests.guarantees import PROMISES
+from tests.trees import parsed
 from tools.mutants import ROOT, Campaign, Copy, Edit, judged, load
 
 AT_LEAST = 60
@@ -106,7 +107,7 @@ def _repeated(values: Any) -> list[Any]:
 def _read(path: Path, text: str) -> None:
     """Have Python, or SQLite, read a changed file; raises what they raise."""
     if path.suffix == ".py":
-        ast.parse(text)
+        parsed(text, path=str(path))
     else:
         assert _prepared(text) == _prepared((ROOT / path).read_text(encoding="utf-8"))
 
@@ -126,7 +127,7 @@ def _prepared(queries: str) -> dict[str, int]:
 def _tests_in(file: str) -> set[str]:
     """Name the tests of a file as pytest does, those that its classes inherit among them."""
     path = ROOT / file
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path.read_text(encoding="utf-8"), path=file)
     found = {f"{file}::{name}" for name in _functions(tree.body)}
     modules = {
         alias.name: ROOT / f"{node.module.replace('.', '/')}.py"
@@ -138,7 +139,8 @@ def _tests_in(file: str) -> set[str]:
         names = _functions(made.body)
         for base in made.bases:
             if isinstance(base, ast.Name) and base.id in modules:
-                other = ast.parse(modules[base.id].read_text(encoding="utf-8"))
+                there = modules[base.id]
+                other = parsed(there.read_text(encoding="utf-8"), path=str(there))
                 for node in other.body:
                     if isinstance(node, ast.ClassDef) and node.name == base.id:
                         names |= _functions(node.body)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from tests.trees import parsed
 from tests.vocabulary import BANNED, BANNED_IN_CORE, EXEMPT
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -86,7 +87,7 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text, filename=self.path)
+        return parsed(self.text, path=self.path)
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
@@ -220,10 +221,11 @@ def ignores_have_reasons(sources: Sequence[Source]) -> Iterator[str]:
 
 
 def imports_go_down(sources: Sequence[Source]) -> Iterator[str]:
+    known = modules_in(sources)
     for source in sources:
         if source.layer is None:
             continue
-        for found in imports_of(source.tree, modules_in(sources)):
+        for found in imports_of(source.tree, known):
             if found.target.split(".")[0] != "placet":
                 continue
             layer = layer_of(found.target)
@@ -334,7 +336,9 @@ def imports_of(tree: ast.Module, known: frozenset[str]) -> Iterator[Import]:
 
     What only type checkers import, and what functions import when they are called, is not eager.
     """
+    calls_for_modules = False
     for node, eager in _import_nodes(tree, eager=True):
+        calls_for_modules |= _brings_importlib(node)
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(alias.name, node.lineno, eager)
@@ -342,7 +346,7 @@ def imports_of(tree: ast.Module, known: frozenset[str]) -> Iterator[Import]:
             base = "." * node.level + (node.module or "")
             for name in dict.fromkeys(_submodule(base, alias.name, known) for alias in node.names):
                 yield Import(name, node.lineno, eager)
-    for call in ast.walk(tree):
+    for call in ast.walk(tree) if calls_for_modules else ():
         match call:
             case ast.Call(
                 func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(name)), *_]
@@ -350,6 +354,11 @@ def imports_of(tree: ast.Module, known: frozenset[str]) -> Iterator[Import]:
                 yield Import(name, call.lineno, eager=False)
             case _:
                 pass
+
+
+def _brings_importlib(node: ast.Import | ast.ImportFrom) -> bool:
+    names = [alias.name for alias in node.names]
+    return "importlib" in [name.partition(".")[0] for name in [*names, getattr(node, "module", "")]]
 
 
 def _submodule(base: str, name: str, known: frozenset[str]) -> str:
@@ -364,7 +373,9 @@ def _import_nodes(
         match child:
             case ast.Import() | ast.ImportFrom():
                 yield child, eager
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            case ast.expr():  # In an expression nothing is imported.
+                pass
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield from _import_nodes(child, eager=False)
             case ast.If(test=test) if "TYPE_CHECKING" in ast.unparse(test):
                 yield from _import_nodes(child, eager=False)

@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -152,10 +153,11 @@ class Place:
             os.close(ours)
         return Ended(code=process.returncode, out=out, err=asked + err)
 
+    @contextmanager
     def _started(
         self, terminal: int, *words: str, by: str = "", **more: str
-    ) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+    ) -> Iterator[subprocess.Popen[str]]:
+        process = subprocess.Popen(
             [sys.executable, "-m", "placet", *words],
             cwd=self.directory,
             env=self.environment(by=by, **more),
@@ -166,6 +168,11 @@ class Place:
             encoding="utf-8",
             start_new_session=True,
         )
+        with process:
+            try:
+                yield process
+            finally:
+                process.kill()  # One that hangs is not waited for.
 
     # --- what most tests begin with -----------------------------------------------------------
 

@@ -20,7 +20,7 @@ Mode = Literal["ok", "500", "hang", "drop"]
 
 #: How long a channel waits for an office that does not answer, and for one that does: what it
 #: answers is not lost because a machine stands still for a while.
-SOON_SECONDS, PATIENCE_SECONDS = 0.3, 60.0
+SOON_SECONDS, PATIENCE_SECONDS = 0.1, 60.0
 
 
 class PostOffice:

@@ -9,7 +9,6 @@ import asyncio
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -21,8 +20,9 @@ from placet import Agent, Placet, ScriptedModel, tool
 from placet.agent.models.scripted import call, say
 from placet.core import commands as c
 from placet.core.values import LEASE, Holder
+from placet.runtime import attempts
 from placet.runtime.attempts import STALE_AFTER
-from placet.runtime.processes import is_gone, this_process
+from placet.runtime.processes import awake, is_gone, this_process
 from placet.stores.sqlite import SqliteStore
 from placet.stores.store import Answer
 from tests.runtime.desk import Clock, Desk, effect
@@ -36,10 +36,11 @@ Session = Callable[[c.Command], Future[Answer]]
 class Sleeper(SqliteStore):
     """A store whose process is put to sleep just after an intent of its own is on record.
 
-    `meanwhile` is what others do until it wakes up.
+    `meanwhile` is what others do until it wakes up, and `slept` how long that was, in seconds.
     """
 
     meanwhile: Callable[[Session, Future[Answer]], None] | None = None
+    slept = 0.0
 
     def execute(
         self, tenant: str, session: str, command: c.Command, *, command_id: str = ""
@@ -48,13 +49,17 @@ class Sleeper(SqliteStore):
         if isinstance(command, c.Begin) and self.meanwhile is not None:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile(lambda other: super(Sleeper, self).execute(tenant, session, other), answer)
-            time.sleep(STALE_AFTER.total_seconds() + 0.05)
+            self.slept = STALE_AFTER.total_seconds() + 0.05
         return answer
+
+    def awake(self) -> float:
+        """Give the seconds that have passed, of a process that slept so long."""
+        return awake() + self.slept
 
 
 @pytest.mark.promise("D5")
 def test_a_process_that_slept_until_another_took_its_attempt_does_not_enter_the_body(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done, clock = list[str](), Clock()
 
@@ -67,6 +72,7 @@ def test_a_process_that_slept_until_another_took_its_attempt_does_not_enter_the_
 
     store = Sleeper(tmp_path / "placet.db", clock=clock)
     store.meanwhile = take_over
+    monkeypatch.setattr(attempts, "awake", store.awake)
     agent = Agent(
         name="support", model=ScriptedModel(SCRIPT), tools=[effect(done, approval="never")]
     )

@@ -85,7 +85,9 @@ def rotate_command(given: Given) -> None:
     lines = [f"{counted(rotated, 'session is', many='sessions are')} under the new key"]
     lines += [] if is_gone else [STILL_READ]
     lines += ["A backup from before opens with the old key alone: keep that one as long."]
-    given.show(document, "\n".join(lines))
+    if settings.anchors and not settings.signing_key_file:
+        lines += ["The anchors are under the old key until a worker runs: `placet worker --once`."]
+    given.show(document, given.runnable("\n".join(lines)))
 
 
 #: Why something that was destroyed may still stand on the disk.

@@ -144,6 +144,18 @@ def test_no_two_ids_share_a_file() -> None:
     assert max(map(len, made)) <= 100
 
 
+@pytest.mark.parametrize("where", ["a-file/out", "/proc/placet/out", "n" * 300])
+def test_an_export_to_where_nothing_may_be_written_says_so(place: Place, where: str) -> None:
+    place.waiting()
+    Path("a-file").write_text("", encoding="utf-8")
+
+    refused = do("export", "--layout", "files", where, "--json")
+
+    assert (refused.code, refused.error["code"]) == (2, "file_unwritable")
+    assert where in refused.error["message"]
+    assert "may write" in refused.error["hint"]
+
+
 def test_an_export_touches_no_directory_that_holds_something(place: Place) -> None:
     place.waiting()
     Path("out").mkdir()

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -27,6 +27,9 @@ from placet.runtime.policies import FILE as POLICY_FILE
 from placet.runtime.policies import PolicyFile
 from placet.settings import Settings, current_account
 from placet.stores.store import Store
+
+if TYPE_CHECKING:
+    from placet.policy.rules import Policy
 
 #: How many bytes of an approver token are random.
 TOKEN_BYTES = 32
@@ -203,11 +206,19 @@ def _policy_checks(settings: Settings, account: str) -> Iterator[Check]:
     else:
         detail = (
             f"{path}: {counted(len(standing.policy.rules), 'rule')}, version {standing.version}"
+            f"{_noted(standing.policy)}"
         )
         yield Check(name="policy", health="ok", detail=detail)
     if standing.policy is not None and path.exists():
         reach = _reach_check(path, account, what="the policy file")
         yield replace(reach, name="policy reach")
+
+
+def _noted(policy: Policy) -> str:
+    """Say which of the rules can have no effect here, and why; it is no fault of the file."""
+    from placet.policy.noting import without_extras  # Where there is a policy file alone.
+
+    return "".join(f"; line {note.line}: {note.message}" for note in without_extras(policy))
 
 
 def _named(settings: Settings) -> frozenset[str]:

@@ -21,7 +21,7 @@ from placet.opening import store_path
 from placet.policy.cases import Case, read_cases
 from placet.policy.explaining import lasting
 from placet.policy.faults import Fault, PolicyTrouble
-from placet.policy.noting import notes
+from placet.policy.noting import notes, without_extras
 from placet.policy.reading import MAX_BYTES, read
 from placet.policy.rules import Policy
 from placet.runtime.policies import FILE
@@ -50,6 +50,7 @@ def policy_command() -> None:
 def check_command(given: Given, file: str | None, app: str) -> int:
     """Read a policy file, and say all that is wrong with it.
 
+    It notes rules on commands that cannot allow anything, because the extra `shell` is not here.
     With --app it also says which tools, surfaces, agents and scopes are named that the app does
     not have.
     """
@@ -71,7 +72,7 @@ def check_command(given: Given, file: str | None, app: str) -> int:
         "groups": len(policy.groups),
         "delegations": len(policy.delegations),
     }
-    found = _noted(settings, app, policy) if app else ()
+    found = sorted([*without_extras(policy), *(_noted(settings, app, policy) if app else ())])
     told = ", ".join(counted(count, what.removesuffix("s")) for what, count in counts.items())
     lines = [f"{name}:{note.line}: note: {note.message}".replace(":0:", ":") for note in found]
     written = [{"line": note.line or None, "message": note.message} for note in found]

@@ -130,6 +130,13 @@ def test_the_map_names_every_page() -> None:
     assert pages - {ROOT / "docs/index.md"} <= mapped
 
 
+@pytest.mark.parametrize("page", OURS, ids=name_of)
+def test_a_page_installs_an_extra_from_a_clone_for_placet_is_on_no_index(page: Path) -> None:
+    installed = re.findall(r"pip install '?([^\s'`]+)", page.read_text(encoding="utf-8"))
+
+    assert [each for each in installed if each.startswith("placet")] == []
+
+
 # --- settings and limits --------------------------------------------------------------------------
 
 SETTINGS = "docs/reference/settings.md"

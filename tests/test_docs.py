@@ -27,6 +27,7 @@ from placet.cli.main import COMMANDS, main
 from placet.cli.output import Given
 from placet.core import wording
 from placet.core.deciding_effects import MOST_DEPTH
+from placet.core.errors import NotPermitted
 from placet.core.state import Open, Request
 from placet.core.values import CallCode, Needs, Occurrence, StopReason
 from placet.settings import Settings, current_account
@@ -129,6 +130,13 @@ def test_the_map_names_every_page() -> None:
     assert pages - {ROOT / "docs/index.md"} <= mapped
 
 
+@pytest.mark.parametrize("page", OURS, ids=name_of)
+def test_a_page_installs_an_extra_from_a_clone_for_placet_is_on_no_index(page: Path) -> None:
+    installed = re.findall(r"pip install '?([^\s'`]+)", page.read_text(encoding="utf-8"))
+
+    assert [each for each in installed if each.startswith("placet")] == []
+
+
 # --- settings and limits --------------------------------------------------------------------------
 
 SETTINGS = "docs/reference/settings.md"
@@ -187,6 +195,25 @@ def test_the_limits_of_the_page_are_those_of_the_code() -> None:
 
 def test_the_pages_name_the_variable_of_the_token() -> None:
     assert TOKEN in read("docs/how-to/approve.md")
+
+
+# --- authority ------------------------------------------------------------------------------------
+
+
+@pytest.mark.promise("G10")
+def test_the_pages_say_who_decides_where_those_asked_are_named_no_more(
+    open_shop: Callable[..., Placet],
+) -> None:
+    for page in ("docs/how-to/approve.md", "SECURITY.md"):
+        assert "named today take their place" in " ".join(read(page).split())
+        assert "and* one of" not in " ".join(read(page).split())
+    with open_shop(payment_tools.refund, order="A-42", cents=5_000) as placet:
+        (waiting,) = placet.run_sync("shop", "go").waiting
+    with Placet.open("sqlite:///placet.db", approvers=["cy"]) as placet:
+        with pytest.raises(NotPermitted):
+            placet.decide_sync(waiting, "approve", by="ana")
+        placet.decide_sync(waiting, "approve", by="cy")
+        assert placet.show_sync(waiting).status == "approved"
 
 
 # --- outcomes -------------------------------------------------------------------------------------

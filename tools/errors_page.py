@@ -1,13 +1,14 @@
 """The errors that the source raises, for the generated page docs/reference/errors.md.
 
 Syntax trees are read, and no code runs: a call of one of placet's error classes whose first
-argument is a text is an error with that code. What differs in its message stands as `…`.
+argument is a text is an error with that code. What differs in its message stands as `…`; of one
+that is made elsewhere the hint is told.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from placet.policy.faults import PolicyTrouble
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src" / "placet"
+
+#: What stands for what is known only when it happens.
+UNKNOWN = "…"
 
 #: The classes by name, with what each is for.
 CLASSES: dict[str, type[errors.PlacetError]] = {
@@ -32,21 +36,39 @@ class Raised:
     code: str
     error: str
     message: str
+    hint: str = ""
 
 
 def raised() -> list[Raised]:
     """Give every error that is made anywhere, each once, by code."""
     found: set[Raised] = set()
     for path in sorted(SOURCES.rglob("*.py")):
-        found |= set(_in(ast.parse(path.read_text(encoding="utf-8"))))
+        found |= set(errors_in(path.read_text(encoding="utf-8")))
     return sorted(found)
 
 
-def _in(tree: ast.Module) -> Iterator[Raised]:
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(func=ast.Name(id=name), args=[code, message, *_]) if name in CLASSES:
-                yield from (Raised(each, name, _text(message)) for each in _codes(code))
+def errors_in(source: str) -> Iterator[Raised]:
+    """Give the errors that a module's source makes."""
+    module = ast.parse(source)
+    return _in(module, within=module)
+
+
+def _in(node: ast.AST, *, within: ast.AST) -> Iterator[Raised]:
+    """Give the errors that a tree makes; `within` is the function, or the module, it stands in."""
+    match node:
+        case ast.Call(
+            func=ast.Name(id=name),
+            args=[code, message, *_],
+            keywords=keywords,
+        ) if name in CLASSES:
+            hints = [each.value for each in keywords if each.arg == "hint"]
+            hint = min((text for each in hints for text in _texts(each, within)), default="")
+            for each in _codes(code):
+                for text in _texts(message, within):
+                    yield Raised(each, name, text, hint)
+    is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    for child in ast.iter_child_nodes(node):
+        yield from _in(child, within=node if is_function else within)
 
 
 def _codes(code: ast.expr) -> Iterator[str]:
@@ -60,14 +82,53 @@ def _codes(code: ast.expr) -> Iterator[str]:
             pass
 
 
-def _text(message: ast.expr) -> str:
-    match message:
+def _texts(said: ast.expr, within: ast.AST) -> set[str]:
+    """Give what an expression may say: a name says what the function that it is in makes of it."""
+    match said:
+        case ast.Constant(value=str(text)):
+            return {text}
+        case ast.JoinedStr(values=parts):
+            return {"".join(map(_part, parts))}
+        case ast.IfExp(body=body, orelse=other):
+            return _texts(body, within) | _texts(other, within)
+        case ast.Name(id=name):
+            made = [
+                each.value
+                for each in ast.walk(within)
+                if isinstance(each, ast.Assign)
+                and any(
+                    isinstance(target, ast.Name) and target.id == name for target in each.targets
+                )
+            ]
+            # What is made of the name itself says nothing new of it.
+            plain = [each for each in made if not _names(each, name)]
+            return {text for each in plain for text in _texts(each, within)} or {UNKNOWN}
+        case _:
+            return {UNKNOWN}
+
+
+def _part(part: ast.expr) -> str:
+    match part:
         case ast.Constant(value=str(text)):
             return text
-        case ast.JoinedStr(values=parts):
-            return "".join(_text(part) for part in parts)
         case _:
-            return "…"
+            return UNKNOWN
+
+
+def _names(made: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(made))
+
+
+def said_of(code: Iterable[Raised]) -> list[str]:
+    """Give what the errors of a code say: their messages, or where none is known, their hints."""
+    found = list(code)
+    if any(_says_something(each.message) for each in found):
+        return list(dict.fromkeys(each.message for each in found))
+    return list(dict.fromkeys(each.hint for each in found if each.hint))
+
+
+def _says_something(message: str) -> bool:
+    return any(map(str.isalpha, message))
 
 
 def errors_page() -> str:
@@ -96,8 +157,7 @@ def errors_page() -> str:
         by_code.setdefault(each.code, []).append(each)
     for code, each_of in by_code.items():
         classes = ", ".join(f"`{name}`" for name in dict.fromkeys(e.error for e in each_of))
-        said = dict.fromkeys(e.message for e in each_of)
-        told = "<br>".join(_cell(text) for text in said)
+        told = "<br>".join(map(_cell, said_of(each_of)))
         parts.append(f"| `{code}` | {classes} | {told} |")
     return "\n".join(parts) + "\n"
 

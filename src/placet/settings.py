@@ -79,6 +79,16 @@ class Settings:
     approver_tokens: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
+    def written(environment: Mapping[str, str] | None = None) -> tuple[Path, Mapping[str, Any]]:
+        """Name the file, and give what stands in it, unchecked; nothing where it cannot be read."""
+        env = os.environ if environment is None else environment
+        path = Path(env.get("PLACET_CONFIG") or FILE)
+        try:
+            return path, _from_file(path)
+        except InvalidSetting:
+            return path, {}
+
+    @staticmethod
     def load(environment: Mapping[str, str] | None = None) -> Settings:
         """Read the file and the environment; raises InvalidSetting."""
         env = os.environ if environment is None else environment

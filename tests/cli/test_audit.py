@@ -200,6 +200,30 @@ def test_the_key_is_changed_by_a_command_and_the_old_one_is_shut_out(
     assert do("audit", "verify").code == 0
 
 
+@pytest.mark.promise("H4")
+def test_after_a_change_of_the_key_a_worker_makes_the_anchors_sound(
+    keyed: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = keyed.directory / "placet.toml"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if not line.startswith("signing_key_file")]
+    path.write_text("\n".join(kept), encoding="utf-8")
+    decided(keyed)
+    assert do("worker", "--once").code == 0
+    verify = ("audit", "verify", "--anchors", "../anchors.jsonl")
+    assert do(*verify).code == 0
+
+    monkeypatch.setenv("PLACET_OLD_KEY_FILE", str(Path("../store.key").rename("../old.key")))
+    do("keys", "new", "../store.key")
+    rotated = do("keys", "rotate")
+    monkeypatch.delenv("PLACET_OLD_KEY_FILE")
+    assert "`placet worker --once`" in rotated.out
+    assert "[unsigned_anchors]" in do(*verify).out
+    assert do("worker", "--once").code == 0
+
+    assert do(*verify).code == 0
+
+
 def test_doctor_says_who_could_read(keyed: Place) -> None:
     decided(keyed)
     told = do("doctor").out

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from placet.cli.output import Exit, exit_code_of
+from placet.cli.output import MEANINGS, Exit, exit_code_of
 from placet.core import commands as c
 from placet.core.errors import InProgress, ModelTrouble, PlacetError, Refusal
 from placet.runtime.processes import this_process
 from placet.settings import current_account
+from placet.stores.sealing import crypto_missing
 from placet.stores.sqlite import SqliteStore
 from tests.cli.place import Place, do
 
@@ -80,6 +81,23 @@ def test_an_app_that_is_a_tool_is_not_called(place: Place) -> None:
         assert (wrong.code, wrong.error["code"]) == (2, "invalid_app")
         assert "it is a tool" in wrong.error["message"]
     assert not Path("wiped").exists()
+
+
+def test_what_is_not_installed_ends_as_its_exit_code_says(place: Place) -> None:
+    place.write("needy.py", "import nowhere_at_all")
+    asking = "from placet.agent.models.checks import need_package\n"
+    place.write("wanting.py", f"{asking}need_package('nowhere', client='It')")
+    codes = {
+        "invalid_app": do("run", "--app", "needy:app", "go", "--json"),
+        "extra_missing": do("run", "--app", "wanting:app", "go", "--json"),
+    }
+
+    for code, ended in codes.items():
+        assert (ended.code, ended.error["code"]) == (2, code)
+    assert exit_code_of(crypto_missing()) == 6
+    told = {code: MEANINGS[code].partition("not installed")[0] for code in Exit}
+    assert told[Exit.MISTAKE].endswith("a package that the app needs is ")
+    assert told[Exit.TROUBLE].endswith("the extra `crypto`, which the store or a key needs, is ")
 
 
 def test_an_app_can_be_an_agent_a_list_or_a_function_in_the_working_directory(

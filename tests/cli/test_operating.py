@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import stat
 import sys
@@ -19,6 +20,7 @@ import pytest
 from placet.core.codec import chain_hash, micros_of
 from placet.core.errors import InvalidInput
 from placet.runtime.state_files import export, read_directory, safe_name
+from placet.settings import Settings, current_account
 from placet.stores.sqlite import SqliteStore
 from tests.cli.place import LEGACY, Place, do
 
@@ -142,6 +144,18 @@ def test_no_two_ids_share_a_file() -> None:
     assert len(set(made)) == len(names)
     assert all(name and "/" not in name and not name.startswith(".") for name in made)
     assert max(map(len, made)) <= 100
+
+
+@pytest.mark.parametrize("where", ["a-file/out", "/proc/placet/out", "n" * 300])
+def test_an_export_to_where_nothing_may_be_written_says_so(place: Place, where: str) -> None:
+    place.waiting()
+    Path("a-file").write_text("", encoding="utf-8")
+
+    refused = do("export", "--layout", "files", where, "--json")
+
+    assert (refused.code, refused.error["code"]) == (2, "file_unwritable")
+    assert where in refused.error["message"]
+    assert "may write" in refused.error["hint"]
 
 
 def test_an_export_touches_no_directory_that_holds_something(place: Place) -> None:
@@ -339,11 +353,41 @@ def test_a_token_and_its_line_fit_and_nothing_else_is_kept(place: Place, name: s
     assert made["token"] != again["token"]
     assert len(made["token"]) >= 43
     assert tomllib.loads(made["line"]) == {name: sha256(made["token"].encode()).hexdigest()}
+    Path("placet.toml").unlink()
+    text = do("token", name).out
     settings = tomllib.loads(text[text.index("\napprovers = ") :])
-    assert settings["approvers"] == [*dict.fromkeys(["ana", "ben", name])]
+    assert settings["approvers"] == [*dict.fromkeys([current_account(), name])]
     assert settings["approver_tokens"].keys() == {name}
     assert "holds the token and nothing else" in text
     assert not Path("placet.db").exists()
+
+
+def lines_for_the_file(told: str) -> list[str]:
+    """Give what `token` says is to be written, line by line."""
+    part = told[told.index("For placet.toml") :]
+    return [line for line in part.splitlines() if re.match(r"\[|approvers = |\w+ = ", line)]
+
+
+def test_what_a_token_needs_in_the_file_is_printed_once_and_never_what_is_there(
+    place: Place,
+) -> None:
+    assert lines_for_the_file(do("token", "ana").out)[0].startswith('ana = "')
+    assert "in place of the line of ana" in do("token", "ana").out
+    named, approvers = lines_for_the_file(do("token", "zoe").out)
+    assert "a line of its table [approver_tokens]:" in do("token", "zoe").out
+    assert named.startswith('zoe = "')
+    assert approvers == 'approvers = ["ana", "ben", "zoe"]'
+
+    place.write("placet.policy.toml", 'version = 1\n[defaults]\napprovers = ["zoe"]')
+    (line,) = lines_for_the_file(do("token", "zoe").out)
+    place.write("placet.toml", f"{Path('placet.toml').read_text(encoding='utf-8')}{line}")
+    assert "zoe" in Settings.load({}).approver_tokens
+
+    place.write("placet.toml", 'approvers = ["ben"]')
+    head, line = lines_for_the_file(do("token", "ben").out)
+    assert head == "[approver_tokens]"
+    place.write("placet.toml", f'approvers = ["ben"]\n{head}\n{line}')
+    assert "ben" in Settings.load({}).approver_tokens
 
 
 def test_a_token_that_was_made_decides(place: Place) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,6 +17,7 @@ import pytest
 from examples.policy import policy_desk
 from placet import Agent, ScriptedModel
 from placet.agent.models.scripted import call, calls, say
+from placet.policy import shell_tree
 from tests.cli.place import Ended, do
 from tests.runtime.desk import Desk, effect
 from tests.tidy import ROOT
@@ -174,6 +178,57 @@ def test_check_notes_arguments_that_no_tool_has_and_escalations_that_reach_nobod
         "placet.policy.toml:4: note: No tool that it is for has an argument 'ordr'; is 'order'"
         " meant? (x)",
     ]
+
+
+def test_check_and_doctor_note_commands_that_cannot_be_read_without_the_extra(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "allows no command here, for none can be read without the extra `shell` (commands)"
+    if shell_tree.grammar() is not None:
+        assert told not in do("policy", "check").out
+        assert told not in do("doctor").out
+    monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
+    shell_tree.grammar.cache_clear()
+    try:
+        ended, document = do("policy", "check"), do("policy", "check", "--json").document
+        health = {
+            each["name"]: (each["health"], each["detail"])
+            for each in do("doctor", "--json").document["checks"]
+        }
+        write(place, "")
+        assert do("policy", "check", "--json").document["notes"] == []
+    finally:
+        shell_tree.grammar.cache_clear()
+
+    (rule,) = [
+        n for n, line in enumerate(POLICY.read_text("utf-8").split("\n"), 1) if "commands" in line
+    ]
+    assert ended.code == 0
+    assert f"placet.policy.toml:{rule - 1}: note: It {told}" in ended.out
+    assert ended.out.endswith(": ok\n")
+    assert [note["line"] for note in document["notes"]] == [rule - 1]
+    assert health["policy"][0] == "ok"
+    assert health["policy"][1].endswith(f"; line {rule - 1}: It {told}")
+
+
+@pytest.mark.parametrize("example", ["policy explain issue_refund", "policy test"])
+def test_the_page_runs_in_a_copy_of_the_example(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: str
+) -> None:
+    shutil.copytree(POLICY.parent, tmp_path / "copy")
+    (setting,) = re.findall(r"^\$ export (\w+)=(\S+)$", PAGE, re.MULTILINE)
+    line, output = next(shown for shown in SHOWN if shown[0].startswith(example))
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "placet", *shlex.split(line)],
+        cwd=tmp_path / "copy",
+        env={**os.environ, setting[0]: setting[1]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert ended.stdout == output
 
 
 def test_what_a_file_holds_is_made_visible(place: Path) -> None:
@@ -393,7 +448,7 @@ def test_whom_the_policy_names_is_an_approver_to_the_doctor(place: Path) -> None
 
 
 @pytest.mark.promise("G1")
-def test_a_run_under_a_broken_file_says_that_every_call_is_denied(place: Place) -> None:
+def test_a_run_under_a_broken_file_says_that_every_call_is_denied(place: Path) -> None:
     write(place, "rulez = 1\n")
     for command in (("run", "--session", "main", "refund"), ("worker", "--once")):
         ended = do(*command)

@@ -218,11 +218,10 @@ def test_a_file_that_was_written_anew_without_the_key_is_found(scene: Scene) -> 
     scene.file.unlink()
     with closing(scene.store()) as store:
         Anchors(scene.file, store, signer=None).add()
+        unkeyed = verify_anchors(store, scene.file, checkers=())
+        assert (unkeyed.sound, unkeyed.unchecked) == (True, ("the anchors are not signed",))
         Anchors(scene.file, store, signer=OTHER).add()
     assert scene.codes() == {"unsigned_anchors"}
-    with closing(scene.store()) as store:
-        unkeyed = verify_anchors(store, scene.file, checkers=())
-    assert (unkeyed.sound, unkeyed.unchecked) == (True, ("the anchors are not signed",))
 
 
 @pytest.mark.promise("H4")
@@ -235,6 +234,30 @@ def test_one_signature_vouches_for_what_was_signed_with_a_former_key(scene: Scen
     assert (found.sound, found.vouched) == (True, 2)
     assert scene.codes(SHARED) == {"unsigned_anchors"}
     assert scene.verified(SHARED, OTHER).sound
+
+
+@pytest.mark.promise("H4")
+def test_a_worker_vouches_under_a_new_key_for_what_is_though_nothing_changed(scene: Scene) -> None:
+    scene.go_on("s1", "run_1")
+    assert scene.codes(OTHER) == {"unsigned_anchors"}
+    with closing(scene.store()) as store:
+        former = Anchors(scene.file, store, signer=SHARED)
+        anchors = Anchors(scene.file, store, signer=OTHER)
+        assert anchors.add()
+        assert scene.verified(OTHER).vouched == 2
+        assert [json.loads(line)["changed"] for line in scene.lines()][1:] == [[]]
+        assert not anchors.add()
+        assert former.add(), "a key that is named again has its say, too"
+        assert not any(each.add() for each in (anchors, former, anchors, former))
+        assert not Anchors(scene.file, store, signer=None).add()
+    assert scene.verified(SHARED).vouched == 3
+
+
+@pytest.mark.promise("H4")
+def test_nobody_vouches_where_there_is_no_anchor_and_nothing_to_anchor(scene: Scene) -> None:
+    with closing(scene.store()) as store:
+        assert not Anchors(scene.file, store, signer=SHARED).add()
+    assert scene.lines() == []
 
 
 @pytest.mark.promise("H4")

@@ -107,7 +107,7 @@ class Agent:
             raise InvalidDeclaration(
                 "invalid_agent",
                 f"Agent {name}: two tools are named {twice}.",
-                hint="Give one of them another name.",
+                hint="Give one another name.",
             )
 
     def as_tool(

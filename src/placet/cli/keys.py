@@ -52,7 +52,12 @@ def new_command(given: Given, file: Path, signing: bool) -> None:
     }
     lines = [f"made {visible(str(each))}" for each in made.files]
     lines += [f"For placet.toml: {named} = {_quoted(str(made.files[0].absolute()))}"]
-    lines += ["Keep a copy where the store is not: what a lost key sealed, nobody opens again."]
+    lines += [
+        f"Keep it from who may change the store: who has it signs in your name. Who checks needs"
+        f" {visible(str(made.files[1]))} alone."
+        if signing
+        else "Keep a copy where the store is not: what a lost key sealed, nobody opens again."
+    ]
     given.show(document, "\n".join(lines), as_is=True)
 
 
@@ -85,7 +90,9 @@ def rotate_command(given: Given) -> None:
     lines = [f"{counted(rotated, 'session is', many='sessions are')} under the new key"]
     lines += [] if is_gone else [STILL_READ]
     lines += ["A backup from before opens with the old key alone: keep that one as long."]
-    given.show(document, "\n".join(lines))
+    if settings.anchors and not settings.signing_key_file:
+        lines += ["The anchors are under the old key until a worker runs: `placet worker --once`."]
+    given.show(document, given.runnable("\n".join(lines)))
 
 
 #: Why something that was destroyed may still stand on the disk.

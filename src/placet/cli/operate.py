@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -28,6 +28,9 @@ from placet.runtime.policies import FILE as POLICY_FILE
 from placet.runtime.policies import PolicyFile
 from placet.settings import Settings, current_account
 from placet.stores.store import Store
+
+if TYPE_CHECKING:
+    from placet.policy.rules import Policy
 
 #: How many bytes of an approver token are random.
 TOKEN_BYTES = 32
@@ -209,11 +212,19 @@ def _policy_checks(settings: Settings, account: str) -> Iterator[Check]:
     else:
         detail = (
             f"{path}: {counted(len(standing.policy.rules), 'rule')}, version {standing.version}"
+            f"{_noted(standing.policy)}"
         )
         yield Check(name="policy", health="ok", detail=detail)
     if standing.policy is not None and path.exists():
         reach = _reach_check(path, account, what="the policy file")
         yield replace(reach, name="policy reach")
+
+
+def _noted(policy: Policy) -> str:
+    """Say which of the rules can have no effect here, and why; it is no fault of the file."""
+    from placet.policy.noting import without_extras  # Where there is a policy file alone.
+
+    return "".join(f"; line {note.line}: {note.message}" for note in without_extras(policy))
 
 
 def _named(settings: Settings) -> frozenset[str]:
@@ -288,21 +299,49 @@ def token_command(given: Given, name: str | None) -> None:
     )
     line = f'{key} = "{digest}"'
     document = {"name": person, "token": token, "sha256": digest, "line": line}
-    names = ", ".join(map(_quoted, dict.fromkeys([*_approvers(given), person])))
     text = [
         f"The token, for {person} alone: in PLACET_APPROVER_TOKEN, or in a file of its own that",
         "--token-file names and that holds the token and nothing else:",
         "",
         token,
         "",
-        "For placet.toml, wherever agents run and people decide (`approvers` stands first):",
-        "",
-        f"approvers = [{names}]",
-        "",
-        "[approver_tokens]",
-        line,
+        *_where_it_goes(given, person, line),
     ]
     given.show(document, "\n".join(text), as_is=True)
+
+
+def _where_it_goes(given: Given, person: str, line: str) -> list[str]:
+    """Say what to write into the file of settings: nothing of what it has already."""
+    path, written = Settings.written()
+    tokens = written.get("approver_tokens")
+    places = "wherever agents run and people decide"
+    names = [] if _is_named(given, person) else [*_approvers(given), person]
+    approvers = f"approvers = [{', '.join(map(_quoted, dict.fromkeys(names)))}]"
+    there = "in place of the one that is there" if "approvers" in written else "above all tables"
+    if not isinstance(tokens, dict):
+        first = ["", approvers] if names else []
+        stands = f" (`approvers` stands {there})" if names else ""
+        return [f"For {path}, {places}{stands}:", *first, "", "[approver_tokens]", line]
+    instead = f", in place of the line of {person}" if person in tokens else ""
+    told = [f"For {path}, {places}, a line of its table [approver_tokens]{instead}:", "", line]
+    if names:
+        told += ["", f"And `approvers`, {there}, for nothing names {person} yet:", "", approvers]
+    return told
+
+
+def _is_named(given: Given, person: str) -> bool:
+    """Say whether the policy file, or the settings as they are written, have a person decide."""
+    try:
+        settings = given.settings()
+    except PlacetError:
+        return False
+    said = settings.approvers if _approvers_are_said() else ()
+    return person in said or person in _named(replace(settings, approvers=()))
+
+
+def _approvers_are_said() -> bool:
+    """Say whether somebody wrote down who approves; another account would have another default."""
+    return "PLACET_APPROVERS" in os.environ or "approvers" in Settings.written()[1]
 
 
 def _approvers(given: Given) -> tuple[str, ...]:

@@ -51,13 +51,14 @@ MEANINGS: Mapping[Exit, str] = {
     Exit.DONE: "done; for `run` and `resume`: the run ended with its answer",
     Exit.WRONG: "an unexpected error; or `doctor`, `audit verify`, `audit verify-receipt`, `keys"
     " seal`, `policy check` or `policy test` found something wrong",
-    Exit.MISTAKE: "a mistake in the command, its input, the settings or the app",
+    Exit.MISTAKE: "a mistake in the command, its input, the settings or the app; or a package that"
+    " the app needs is not installed",
     Exit.REFUSED: "refused: another decision stands, or it is too late; or what an `edit` proposed"
     " is denied",
     Exit.NOT_PERMITTED: "refused: you may not decide this, or nobody knows who you are",
     Exit.NOT_FOUND: "there is no such request, run, session or store",
-    Exit.TROUBLE: "the world's trouble: the store or the model failed, or what is needed is not"
-    " installed; nothing is lost",
+    Exit.TROUBLE: "the world's trouble: the store or the model failed, or the extra `crypto`, which"
+    " the store or a key needs, is not installed; nothing is lost",
     Exit.IN_PROGRESS: "another process is on it",
     Exit.WAITING: "`run`, `resume`, `chat`: the run waits for people (`approval_required`)",
     Exit.UNFINISHED: "`run`, `resume`: the run ended without its answer; `stop` says why; `erase`:"

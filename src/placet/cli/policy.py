@@ -16,12 +16,12 @@ from placet.cli.apps import app_option, opened
 from placet.cli.output import Exit, Given, counted, shared
 from placet.cli.store import existing_store
 from placet.core.display import visible
-from placet.core.errors import InvalidInput, NotFound
+from placet.core.errors import InvalidInput, no_session
 from placet.opening import store_path
 from placet.policy.cases import Case, read_cases
 from placet.policy.explaining import lasting
 from placet.policy.faults import Fault, PolicyTrouble
-from placet.policy.noting import notes
+from placet.policy.noting import notes, without_extras
 from placet.policy.reading import MAX_BYTES, read
 from placet.policy.rules import Policy
 from placet.runtime.policies import FILE
@@ -50,6 +50,7 @@ def policy_command() -> None:
 def check_command(given: Given, file: str | None, app: str) -> int:
     """Read a policy file, and say all that is wrong with it.
 
+    It notes rules on commands that cannot allow anything, because the extra `shell` is not here.
     With --app it also says which tools, surfaces, agents and scopes are named that the app does
     not have.
     """
@@ -71,7 +72,7 @@ def check_command(given: Given, file: str | None, app: str) -> int:
         "groups": len(policy.groups),
         "delegations": len(policy.delegations),
     }
-    found = _noted(settings, app, policy) if app else ()
+    found = sorted([*without_extras(policy), *(_noted(settings, app, policy) if app else ())])
     told = ", ".join(counted(count, what.removesuffix("s")) for what, count in counts.items())
     lines = [f"{name}:{note.line}: note: {note.message}".replace(":0:", ":") for note in found]
     written = [{"line": note.line or None, "message": note.message} for note in found]
@@ -213,7 +214,7 @@ def test_command(given: Given, file: str, app: str) -> int:
     except PolicyTrouble as trouble:  # The file is what was given to the command, and no policy.
         raise InvalidInput(trouble.code, "; ".join(trouble.lines)) from trouble
     with _app(given.settings(), app) as placet:
-        results = [(case, _unlike(case, _explained(placet, case))) for case in cases]
+        results = [(case, _unlike(case, _explained(placet, case, file))) for case in cases]
     failed = [case for case, unlike in results if unlike]
     lines = [_line(case, unlike) for case, unlike in results]
     total = f"{counted(len(results), 'case')}, {len(failed)} not as expected"
@@ -228,16 +229,22 @@ def test_command(given: Given, file: str, app: str) -> int:
     return Exit.WRONG if failed else Exit.DONE
 
 
-def _explained(placet: Placet, case: Case) -> Explained:
-    return asyncio.run(
-        placet.explaining.explain(
-            case.tool,
-            case.arguments,
-            agent=case.agent,
-            session=case.session,
-            requester=case.requester,
+def _explained(placet: Placet, case: Case, file: str) -> Explained:
+    """Rule on a case; raises InvalidInput, which names the case, where it is of no call."""
+    try:
+        return asyncio.run(
+            placet.explaining.explain(
+                case.tool,
+                case.arguments,
+                agent=case.agent,
+                session=case.session,
+                requester=case.requester,
+            )
         )
-    )
+    except InvalidInput as error:
+        where = f"{file}:{case.line}: {case.name}: {error.message}"
+        hint = "Say `agent` in the case." if error.code == "which_agent" else error.hint
+        raise InvalidInput(error.code, where, hint=hint, **error.ids) from error
 
 
 def _unlike(case: Case, found: Explained) -> tuple[str, ...]:
@@ -280,7 +287,7 @@ def report_command(given: Given, session: str | None) -> None:
     try:
         known = list(store.sessions(settings.tenant))
         if session is not None and session not in known:
-            raise NotFound("session_not_found", "There is no such session.", session=session)
+            raise no_session(session)
         names = known if session is None else [session]
         found = trials(store.events(settings.tenant, name) for name in names)
     finally:

@@ -15,6 +15,7 @@ from operator import itemgetter
 from placet.core.card import Card
 from placet.core.card_parts import LIMITS, Layout, Limits, Part, Piece, Row, Text, Words, layout_of
 from placet.core.display import columns
+from placet.core.line_breaks import breaks_of
 
 #: The columns of a terminal whose width nobody knows, and the fewest that a card is laid out for.
 WIDTH = 80
@@ -173,35 +174,40 @@ def _alike(line: Iterable[_Stretch]) -> Iterator[_Stretch]:
 
 def _broken(line: list[_Stretch], width: int) -> Iterator[list[_Stretch]]:
     """Break a line that is wider than the terminal; what goes on says so."""
-    room = width
     broken: list[_Stretch] = []
+    breaks = iter(_breaks("".join(text for _, text in line), width))
+    at, end = 0, next(breaks, None)
     for style, text in line:
-        taken = 0
-        for at, character in enumerate(text):
-            wide = columns(character)
-            if wide > room:
-                yield [*broken, (style, text[taken:at])]
-                broken, taken, room = [(_DIM, _CONTINUED)], at, width - columns(_CONTINUED)
-            room -= wide
-        broken.append((style, text[taken:]))
+        rest = text
+        while end is not None and end < at + len(rest):
+            taken = end - at
+            yield [*broken, (style, rest[:taken])]
+            broken, rest, at = [(_DIM, _CONTINUED)], rest[taken:], end
+            end = next(breaks, None)
+        broken.append((style, rest))
+        at += len(rest)
     yield broken
+
+
+def _breaks(line: str, width: int) -> list[int]:
+    return breaks_of(line, width=width, width_after=width - columns(_CONTINUED))
 
 
 def _within(line: str, width: int) -> str:
     """Break one line, in which there may be sequences that set something apart."""
-    if columns(_SEQUENCE.sub("", line)) <= width:
+    parts = _SEQUENCE.split(line)
+    breaks = set(_breaks("".join(parts[::2]), width))
+    if not breaks:
         return line
-    parts: list[str] = []
-    room = width
-    for at, part in enumerate(_SEQUENCE.split(line)):
-        for character in (part,) if at % 2 else part:
-            wide = 0 if at % 2 else columns(character)
-            if wide > room:
-                parts.append(f"\n{_CONTINUED}")
-                room = width - columns(_CONTINUED)
-            parts.append(character)
-            room -= wide
-    return "".join(parts)
+    broken: list[str] = []
+    at = 0
+    for number, part in enumerate(parts):
+        for character in (part,) if number % 2 else part:
+            if number % 2 == 0:
+                broken += [f"\n{_CONTINUED}"] if at in breaks else []
+                at += 1
+            broken.append(character)
+    return "".join(broken)
 
 
 # --- Markdown ---------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What a policy names and an app does not have: no fault, for the file may be for several apps.
 
-And what can have no effect: a step of an escalation that reaches nobody new.
+And what can have no effect: a step of an escalation that reaches nobody new, and commands that
+nothing here can parse.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from placet.policy.faults import Fault
 from placet.policy.groups import members
 from placet.policy.operators import matches_pattern
 from placet.policy.rules import Argument, Policy, SelectorKind
+from placet.policy.shell_tree import grammar
 
 _CALLED: Mapping[SelectorKind, str] = {
     "tools": "tool",
@@ -41,6 +43,15 @@ def notes(
             }
         )
     )
+
+
+def without_extras(policy: Policy) -> tuple[Fault, ...]:
+    """Note the rules that cannot allow anything, because what reads commands is not installed."""
+    rules = [rule for rule in policy.rules if rule.commands is not None]
+    if not rules or grammar() is not None:
+        return ()
+    told = "It allows no command here, for none can be read without the extra `shell`"
+    return tuple(Fault(line=rule.line, message=f"{told} ({rule.name})") for rule in rules)
 
 
 def _of_arguments(

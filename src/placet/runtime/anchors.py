@@ -7,6 +7,10 @@ be made anew from those up to it. Held against the file, a store from which a ta
 state and with an older HMAC, or that was put in another's place, has not the heads that it had.
 What was cut after the last line cannot be seen.
 
+A signature vouches for all lines before it. Where the newest line is under another key than the
+worker's, the worker adds one under its own, though nothing changed: else nobody would vouch for the
+last lines until something did.
+
 Several workers may add to one file: they take turns under a lock of the system, and each reads what
 was added since it looked last. A line that an unclean end left torn is passed over, and the next
 one goes on from the last whole line; whatever else is no anchor is a finding. A worker that finds
@@ -65,10 +69,11 @@ class Anchor:
 
 @dataclass(slots=True)
 class Course:
-    """What the lines so far come to: the heads, and the hash of the last whole line."""
+    """What the lines so far come to: the heads, and the hash and the key of the last whole line."""
 
     heads: dict[Place, tuple[int, str]] = field(default_factory=dict)
     previous: str = ""
+    key: tuple[str, str] = ("", "")
 
     def take(self, anchor: Anchor, line: bytes) -> str:
         """Go on by one line; what is wrong with it, else an empty text."""
@@ -78,6 +83,7 @@ class Course:
         for head in anchor.changed:
             self.heads[(head.tenant, head.session)] = (head.seq, head.hash)
         self.previous = sha256(line).hexdigest()
+        self.key = (anchor.algorithm, anchor.key)
         if (len(self.heads), root_of(self.heads)) != (anchor.sessions, anchor.root):
             wrong = wrong or "its root is not over the heads up to it"
         return wrong
@@ -105,10 +111,11 @@ class Anchors:
         self._signer = signer
         self._course = Course()
         self._read_up_to = 0
+        self._has_vouched = False
         protect(self.path)
 
     def add(self, *, at: datetime | None = None) -> bool:
-        """Add an anchor if any head has changed, and say whether there was one to add.
+        """Add an anchor if any head, or the key, has changed; say whether there was one to add.
 
         Raises StoreTrouble where the file cannot be read or written, or the store is behind it.
         """
@@ -118,7 +125,7 @@ class Anchors:
                 heads = list(self._store.heads())
                 self._hold(heads)
                 changed = [head for head in heads if self._is_new(head)]
-                if not changed:
+                if not changed and not self._must_vouch():
                     return False
                 self._append(file, changed, at or datetime.now(UTC))
         except OSError as error:
@@ -150,6 +157,15 @@ class Anchors:
 
     def _is_new(self, head: Head) -> bool:
         return self._course.heads.get((head.tenant, head.session)) != (head.seq, head.hash)
+
+    def _must_vouch(self) -> bool:
+        """Say whether the newest anchor is under another key than ours, and no line of ours yet.
+
+        Once is enough: two workers, each with a key of its own, would answer each other for ever.
+        """
+        if self._signer is None or self._has_vouched or not self._course.previous:
+            return False
+        return self._course.key != (self._signer.algorithm, self._signer.key_id)
 
     def _hold(self, heads: Iterable[Head]) -> None:
         """Hold the store against what it was; raises StoreTrouble where it is behind that."""
@@ -187,6 +203,7 @@ class Anchors:
         _write_whole(file, (b"\n" if torn else b"") + line + b"\n")
         os.fsync(file.fileno())
         self._course.take(made, line)
+        self._has_vouched = self._signer is not None
         self._read_up_to = os.fstat(file.fileno()).st_size
 
 
@@ -332,7 +349,8 @@ def verify_anchors(
         what = "there is no anchor in the file, and nothing is held to anything"
         found.append(Difference(code="broken_anchors", what=what))
     if vouched < count and checkers:
-        what = f"no key that is given vouches for the last {count - vouched} anchors"
+        last = "the last anchor" if count - vouched == 1 else f"the last {count - vouched} anchors"
+        what = f"no key that is given vouches for {last}"
         found.append(Difference(code="unsigned_anchors", what=what))
     elif signed_by_other and not checkers:
         unchecked["the anchors are signed, and no key is given"] = None

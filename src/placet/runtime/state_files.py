@@ -15,6 +15,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -134,9 +135,11 @@ def export(store: Store, tenant: str, directory: Path) -> dict[str, int]:
     """Write all sessions of a tenant into a directory, and count what was written.
 
     Arguments are written as they are stored, secrets too, and so only the owner may read the
-    files. Raises InvalidInput where the directory is there and not empty.
+    files. Raises InvalidInput where the directory is there and not empty, or cannot be written.
     """
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+    with _writing(directory):
+        is_new = not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
+    if not is_new:
         raise InvalidInput(
             "directory_not_empty", f"{directory} is no empty directory.", hint="Name a new one."
         )
@@ -212,11 +215,25 @@ def _bytes(text: str) -> bytes:
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(file, "w", encoding="utf-8") as writing:
-        json.dump(document, writing, indent=2)
-        writing.write("\n")
+    with _writing(path):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(file, "w", encoding="utf-8") as writing:
+            json.dump(document, writing, indent=2)
+            writing.write("\n")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Raise InvalidInput where a path cannot be written: somebody named it who may name another."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(
+            "file_unwritable",
+            f"{path} was not written: {error.strerror or error}.",
+            hint="Name a directory that you may write to, and that is not there yet.",
+        ) from error
 
 
 # --- in ---------------------------------------------------------------------------------------

@@ -46,6 +46,10 @@ def checkpoint_text(point: Point) -> str:
     return json.dumps({"langgraph": asdict(point)})
 
 
+def _point_in(checkpoint: str) -> Point:
+    return Point(**json.loads(checkpoint)["langgraph"])
+
+
 def waiting_value(session: str, run: str, waiting: Waiting) -> dict[str, Any]:
     """Give the value of an interrupt of ours: which people must act first, on what."""
     told: dict[str, Any] = {"session": session, "run": run, "requests": list(waiting.requests)}
@@ -76,6 +80,7 @@ class Threads:
         self._config: RunnableConfig = {}
         self._is_synchronous: bool | None = None
         self.hosting = placet.host(agent, tools, resume=self.resume)
+        self.hosting.course = self._course_of
         self._courses = Courses(placet.engine, self.hosting)
 
     def resumes(
@@ -160,22 +165,25 @@ class Threads:
 
         row = await self._engine.find_run(run)
         checkpoint = await self.hosting.checkpoint(row.session, run)
-        point = Point(**json.loads(checkpoint)["langgraph"])
+        point = _point_in(checkpoint)
         thread = point.thread_id
-        with self._courses.alone(thread, run):
-            head = await self._head(thread)
-            ours = {each.id: run_of(each.value) for each in head.interrupts if run_of(each.value)}
-            if run in ours.values():
-                # The value decides nothing: each of ours asks the gate again.
-                await self._invoke(thread, Command(resume=dict.fromkeys(ours, "decided")))
-            elif await self._is_left(head, point):
-                await self._courses.leave_to_the_living(row, str(head.config))
-                await self._invoke(thread, None)
-            self._courses.moved(run)
-            head = await self._head(thread)
-            waits = any(run_of(each.value) == run for each in head.interrupts)
-            if not waits and _id_of(head) >= point.root_id and not await self._is_left(head, point):
-                await self._courses.served(row, checkpoint, is_over=not head.next)
+        head = await self._head(thread)
+        ours = {each.id: run_of(each.value) for each in head.interrupts if run_of(each.value)}
+        if run in ours.values():
+            # The value decides nothing: each of ours asks the gate again.
+            await self._invoke(thread, Command(resume=dict.fromkeys(ours, "decided")))
+        elif await self._is_left(head, point):
+            await self._courses.leave_to_the_living(row, str(head.config))
+            await self._invoke(thread, None)
+        self._courses.moved(run)
+        head = await self._head(thread)
+        waits = any(run_of(each.value) == run for each in head.interrupts)
+        if not waits and _id_of(head) >= point.root_id and not await self._is_left(head, point):
+            await self._courses.served(row, checkpoint, is_over=not head.next)
+
+    async def _course_of(self, session: str, run: str) -> str:
+        """Name the thread that a run is of: its own steps, and those of subgraphs, have one."""
+        return f"langgraph {_point_in(await self.hosting.checkpoint(session, run)).thread_id}"
 
     async def _is_left(self, head: StateSnapshot, point: Point) -> bool:
         """Say whether the step's course has something left to do, and nobody is waited for."""

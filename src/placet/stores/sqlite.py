@@ -22,7 +22,7 @@ from placet.core.commands import Command, Names
 from placet.core.errors import StoreTrouble
 from placet.core.records import EntryRow, NameKind
 from placet.core.state import Call, Session
-from placet.core.values import Occurrence
+from placet.core.values import Holder, Occurrence
 from placet.stores.loading import load_named
 from placet.stores.sealing import KeyPort, Keys, key_missing
 from placet.stores.sqlite_held import call_in, kept_of, strays_of
@@ -43,11 +43,19 @@ from placet.stores.sqlite_opening import (
     placet_errors,
     read_meta,
 )
-from placet.stores.sqlite_reading import notice_row, request_row, run_row, scope, text_of
+from placet.stores.sqlite_reading import (
+    course_row,
+    notice_row,
+    request_row,
+    run_row,
+    scope,
+    text_of,
+)
 from placet.stores.sqlite_rows import SqliteParts, load_base
 from placet.stores.sqlite_writer import Writer, closed
 from placet.stores.store import (
     Answer,
+    CourseRow,
     Head,
     Kept,
     NoticeRow,
@@ -149,6 +157,38 @@ class SqliteStore:
         ids = [(id_,) for id_ in notices]
         if ids:
             self._writer.do(lambda writing: _delete(writing, ids)).result()
+
+    def take_course(
+        self,
+        tenant: str,
+        course: str,
+        *,
+        token: str,
+        holder: Holder,
+        lasts: timedelta,
+        gone: str = "",
+    ) -> CourseRow:
+        """Take the right to go on with a framework's course, and say whose it is then."""
+        found: list[CourseRow] = []
+        process = (holder.host, holder.boot, holder.pid, holder.started)
+
+        def work(writing: sqlite3.Connection) -> None:
+            now, until = self._later(), self._later(lasts)
+            row = (tenant, course, token, *process, until, now, gone)
+            writing.execute(SQL["take_course"], row)
+            found.append(course_row(writing.execute(SQL["course"], (tenant, course)).fetchone()))
+
+        self._writer.do(work).result()
+        return found[-1]
+
+    def leave_course(self, tenant: str, course: str, *, token: str) -> None:
+        """Give the right to a course up; where another has it by now this changes nothing."""
+        row = (tenant, course, token)
+
+        def work(writing: sqlite3.Connection) -> None:
+            writing.execute(SQL["leave_course"], row)
+
+        self._writer.do(work).result()
 
     def _later(self, lasts: timedelta = timedelta(0)) -> int:
         return self._writer.stamp() + lasts // timedelta(microseconds=1)

@@ -1,4 +1,4 @@
-"""From rows of the SQLite store to what is given: requests, runs, notices and texts."""
+"""From rows of the SQLite store to what is given: requests, runs, notices, courses and texts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from string import hexdigits
 from typing import Any
 
 from placet.core.errors import NotFound
+from placet.core.values import Holder
 from placet.stores.sealing import Keys
 from placet.stores.sqlite_held import request_in, run_in
 from placet.stores.sqlite_keys import Texts
 from placet.stores.sqlite_opening import SQL
 from placet.stores.sqlite_rows import micros_or_none
-from placet.stores.store import NoticeRow, RequestRow, RunRow
+from placet.stores.store import CourseRow, NoticeRow, RequestRow, RunRow
 
 
 def scope(what: str, tenant: str, session: str | None) -> tuple[str, tuple[str, ...]]:
@@ -56,6 +57,12 @@ def notice_row(row: tuple[Any, ...]) -> NoticeRow:
         channel=channel,
         attempts=attempts,
     )
+
+
+def course_row(row: tuple[Any, ...]) -> CourseRow:
+    """Make of its row who has the right to a course."""
+    token, host, boot, pid, started = row
+    return CourseRow(token=token, holder=Holder(host=host, boot=boot, pid=pid, started=started))
 
 
 def run_row(row: tuple[Any, ...]) -> RunRow:

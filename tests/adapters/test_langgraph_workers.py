@@ -1,0 +1,79 @@
+"""Threads that a decision resumes, beside others that are at them: workers, and their users."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import MessagesState
+
+from placet.adapters.langgraph import LangGraphGate
+from tests.adapters.graphs import (
+    HELLO,
+    THREAD,
+    Bench,
+    Graph,
+    agent_graph,
+    calls,
+    compiled,
+    opened,
+    pays,
+    script,
+    wait_until,
+)
+from tests.adapters.lives import carry
+
+REFUND = calls(("refund", {"order": "A-42", "amount": 129}))
+
+
+@pytest.mark.promise("D5")
+def test_of_two_workers_one_resumes_a_thread_and_the_users_own_nodes_run_once(
+    tmp_path: Path,
+) -> None:
+    entered, goes_on = threading.Event(), threading.Event()
+    notes: list[str] = []
+
+    @contextmanager
+    def worker(name: str) -> Iterator[Bench]:
+        def build(gate: LangGraphGate, kept: SqliteSaver) -> Graph:
+            tools = gate.tool_node()
+
+            def noted(state: MessagesState, config: RunnableConfig) -> Any:
+                notes.append(name)
+                if len(notes) == 2:
+                    entered.set()
+                    assert goes_on.wait(60)
+                return tools.invoke(state, config)
+
+            return compiled(agent_graph(script(REFUND), noted), kept)
+
+        pay = pays(tmp_path / "ledger")
+        with opened(tmp_path, script(), [pay], build=build) as bench:
+            yield bench
+
+    with worker("first") as first, worker("second") as second:
+        first.invoke(HELLO)
+        first.decide(*first.waiting())
+        told: list[list[str]] = []
+        driving = [threading.Thread(target=lambda: told.append(carry(first)))]
+        driving[0].start()
+        assert entered.wait(60)
+        driving.append(threading.Thread(target=lambda: told.append(carry(second))))
+        driving[1].start()
+        wait_until(lambda: "second" in notes or not driving[1].is_alive())
+        goes_on.set()
+        for each in driving:
+            each.join(60)
+        assert notes == ["first", "first"], "once as it asked, and once as it was resumed"
+        ((busy,), done) = told
+        assert "was told to go on with it" in busy
+        assert done == []
+        assert first.told() == [("success", "refunded 129 for A-42")]
+        assert first.graph.get_state(THREAD).next == ()
+    assert len(first.ledger) == 1

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import MessagesState
+from langgraph.types import Command, interrupt
 
 from placet.adapters.langgraph import LangGraphGate
+from placet.agent.tools import ToolOptions
 from tests.adapters.graphs import (
     HELLO,
     THREAD,
@@ -29,7 +32,36 @@ from tests.adapters.graphs import (
 )
 from tests.adapters.lives import carry
 
-REFUND = calls(("refund", {"order": "A-42", "amount": 129}))
+PAY = ("refund", {"order": "A-42", "amount": 129})
+ASK = ("ask_user", {"question": "which account?"})
+REFUND = calls(PAY)
+READS: dict[str, ToolOptions] = {"ask_user": {"reads_only": True}}
+
+
+@tool
+def ask_user(question: str) -> str:
+    """Ask the user, by LangGraph's own interrupt."""
+    return f"the user says {interrupt({'ask': question})}"
+
+
+@pytest.mark.promise("G7")
+def test_what_is_approved_waits_for_an_interrupt_of_the_users_own_in_its_node(
+    tmp_path: Path,
+) -> None:
+    say, tools = script(calls(ASK, PAY)), [pays(tmp_path / "ledger"), ask_user]
+    with opened(tmp_path, say, tools, options=READS) as bench:
+        bench.invoke(HELLO)
+        assert bench.interrupts() == [{"ask": "which account?"}]
+        bench.decide(*bench.waiting())
+        (told,) = carry(bench)
+        assert "has not gone on yet" in told
+        assert bench.ledger == []
+        bench.invoke(Command(resume="Bob"))
+        assert bench.ledger == ["refund A-42 129"]
+        assert bench.told() == [
+            ("success", "the user says Bob"),
+            ("success", "refunded 129 for A-42"),
+        ]
 
 
 @pytest.mark.promise("D5")

@@ -4,7 +4,8 @@ Theory of operation. Nothing is kept here that is not in the two stores. The thr
 what it waits for; the run's last checkpoint says where it was proposed. Where the thread stands at
 an interrupt of ours, it is resumed by that interrupt's id. Where it stands at the step without one,
 or later in the same course, a process is at it, or was: it is left alone while that process may
-live. Where it waits for others or has begun another course, the run has been served.
+live. Where it stands at the step and waits for its user, the step's calls go on once that is
+answered. Where it waits elsewhere or has begun another course, the run has been served.
 """
 
 from __future__ import annotations
@@ -178,6 +179,8 @@ class Threads:
         self._courses.moved(run)
         head = await self._head(thread)
         waits = any(run_of(each.value) == run for each in head.interrupts)
+        # An interrupt of its user's may hide ours: the step's node goes on once that is answered.
+        waits = waits or (_id_of(head) == point.root_id and bool(head.interrupts))
         if not waits and _id_of(head) >= point.root_id and not await self._is_left(head, point):
             await self._courses.served(row, checkpoint, is_over=not head.next)
 

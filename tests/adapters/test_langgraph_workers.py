@@ -22,6 +22,7 @@ from tests.adapters.graphs import (
     THREAD,
     Bench,
     Graph,
+    How,
     agent_graph,
     calls,
     compiled,
@@ -62,6 +63,26 @@ def test_what_is_approved_waits_for_an_interrupt_of_the_users_own_in_its_node(
             ("success", "the user says Bob"),
             ("success", "refunded 129 for A-42"),
         ]
+
+
+@pytest.mark.promise("G7")
+@pytest.mark.parametrize("how", ["node", "context"])
+def test_a_worker_answers_no_interrupt_of_the_users_own(tmp_path: Path, how: How) -> None:
+    say, tools = script(calls(PAY, ASK)), [pays(tmp_path / "ledger"), ask_user]
+    with opened(tmp_path, say, tools, options=READS, how=how) as bench:
+        bench.invoke(HELLO)
+        bench.decide(*bench.waiting())
+        assert carry(bench) == []
+        assert bench.ledger == ["refund A-42 129"]
+        (question,) = bench.graph.get_state(THREAD).interrupts
+        assert question.value == {"ask": "which account?"}
+        assert carry(bench) == [], "what waits for the user is nobody else's"
+        bench.invoke(Command(resume={question.id: "Bob"}))
+        assert bench.told() == [
+            ("success", "refunded 129 for A-42"),
+            ("success", "the user says Bob"),
+        ]
+        assert bench.ledger == ["refund A-42 129"]
 
 
 @pytest.mark.promise("D5")

@@ -2,7 +2,7 @@
 
 Theory of operation. Nothing is kept here that is not in the two stores. The thread's own state says
 what it waits for; the run's last checkpoint says where it was proposed. Where the thread stands at
-an interrupt of ours, it is resumed by that interrupt's id. Where it stands at the step without one,
+an interrupt of ours, its tasks are run again. Where it stands at the step without one,
 or later in the same course, a process is at it, or was: it is left alone while that process may
 live. Where it stands at the step and waits for its user, the step's calls go on once that is
 answered. Where it waits elsewhere or has begun another course, the run has been served.
@@ -162,25 +162,22 @@ class Threads:
         Raises InProgress while another process may be driving it, and InvalidDeclaration where no
         graph was named.
         """
-        from langgraph.types import Command
-
         row = await self._engine.find_run(run)
         checkpoint = await self.hosting.checkpoint(row.session, run)
         point = _point_in(checkpoint)
         thread = point.thread_id
         head = await self._head(thread)
-        ours = {each.id: run_of(each.value) for each in head.interrupts if run_of(each.value)}
-        if run in ours.values():
-            # The value decides nothing: each of ours asks the gate again.
-            await self._invoke(thread, Command(resume=dict.fromkeys(ours, "decided")))
+        if _waits_for(head, run):
+            # With no value at all: it would decide nothing, for each of ours asks the gate again,
+            # and LangGraph would keep it for the next interrupt of that node, the user's own.
+            await self._invoke(thread, None)
         elif await self._is_left(head, point):
             await self._courses.leave_to_the_living(row, str(head.config))
             await self._invoke(thread, None)
         self._courses.moved(run)
         head = await self._head(thread)
-        waits = any(run_of(each.value) == run for each in head.interrupts)
         # An interrupt of its user's may hide ours: the step's node goes on once that is answered.
-        waits = waits or (_id_of(head) == point.root_id and bool(head.interrupts))
+        waits = _waits_for(head, run) or (_id_of(head) == point.root_id and bool(head.interrupts))
         if not waits and _id_of(head) >= point.root_id and not await self._is_left(head, point):
             await self._courses.served(row, checkpoint, is_over=not head.next)
 
@@ -232,6 +229,10 @@ class Threads:
     def _for(self, thread_id: str) -> RunnableConfig:
         more = self._config.get("configurable", {})
         return {**self._config, "configurable": {**more, "thread_id": thread_id}}
+
+
+def _waits_for(head: StateSnapshot, run: str) -> bool:
+    return any(run_of(each.value) == run for each in head.interrupts)
 
 
 def _id_of(found: StateSnapshot | CheckpointTuple) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.graph import MessagesState
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
 from placet.adapters.langgraph import LangGraphGate
 from placet.agent.tools import ToolOptions
+from placet.runtime import hosted_drivers
 from tests.adapters.graphs import (
     HELLO,
     THREAD,
@@ -83,6 +85,52 @@ def test_a_worker_answers_no_interrupt_of_the_users_own(tmp_path: Path, how: How
             ("success", "the user says Bob"),
         ]
         assert bench.ledger == ["refund A-42 129"]
+
+
+@pytest.mark.parametrize(
+    "breakpoints",
+    [
+        {"interrupt_before": ["publish"]},
+        {"interrupt_before": ["publish", "tools"]},
+        {"interrupt_after": ["tools"]},
+        {"interrupt_after": "*"},
+        {"interrupt_before": "*"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("by_hand", [True, False], ids=["resumed by hand", "by the worker"])
+def test_a_worker_passes_no_breakpoint_of_the_graphs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breakpoints: Any, by_hand: bool
+) -> None:
+    monkeypatch.setattr(hosted_drivers, "LEFT_ALONE", timedelta(0))  # As if who resumed had died.
+    published: list[str] = []
+
+    def build(gate: LangGraphGate, kept: SqliteSaver) -> Graph:
+        made: Any = StateGraph(MessagesState)
+        made.add_node("agent", lambda _: {"messages": [REFUND.model_copy(deep=True)]})
+        made.add_node("tools", gate.tool_node())
+        made.add_node("publish", lambda _: published.append("it"))
+        made.add_edge(START, "agent")
+        made.add_edge("agent", "tools")
+        made.add_edge("tools", "publish")
+        made.add_edge("publish", END)
+        compiled_: Graph = made.compile(checkpointer=kept, **breakpoints)
+        return compiled_
+
+    with opened(tmp_path, script(), [pays(tmp_path / "ledger")], build=build) as bench:
+        bench.invoke(HELLO)
+        while not bench.waiting():
+            bench.invoke()  # Its user passes the breakpoints before the call.
+        bench.decide(*bench.waiting())
+        if by_hand:
+            bench.invoke(Command(resume="go on"))
+    with opened(tmp_path, script(), [pays(tmp_path / "ledger")], build=build) as bench:
+        assert carry(bench) == []
+        assert carry(bench) == []
+        assert bench.ledger == ["refund A-42 129"]
+        assert (bench.graph.get_state(THREAD).next, published) == (("publish",), [])
+        bench.invoke()
+        assert published == ["it"]
 
 
 @pytest.mark.promise("D5")

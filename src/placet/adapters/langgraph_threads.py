@@ -5,17 +5,18 @@ what it waits for; the run's last checkpoint says where it was proposed. Where t
 an interrupt of ours, its tasks are run again. Where it stands at the step without one,
 or later in the same course, a process is at it, or was: it is left alone while that process may
 live. Where it stands at the step and waits for its user, the step's calls go on once that is
-answered. Where it waits elsewhere or has begun another course, the run has been served.
+answered. Where it waits elsewhere, or at a breakpoint of the graph's, or has begun another course,
+the run has been served.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from placet.adapters.langgraph_steps import Point
 from placet.core.errors import InvalidDeclaration, Trouble
@@ -197,7 +198,19 @@ class Threads:
             return False
         here = replace(point, checkpoint_ns="", checkpoint_id=_id_of(head))
         began = await self.course(here, is_synchronous=await self._synchronous())
-        return began <= point.root_id < _id_of(head)
+        return began <= point.root_id < _id_of(head) and not await self._is_stopped(head)
+
+    async def _is_stopped(self, head: StateSnapshot) -> bool:
+        """Say whether the thread stands at a breakpoint of the graph's, which its user passes.
+
+        Who passed it and died leaves the thread there: nobody can see that it was passed.
+        """
+        graph = self._named_graph()
+        if _meets(graph.interrupt_before_nodes, head):
+            return True
+        if not graph.interrupt_after_nodes or head.parent_config is None:
+            return False
+        return _meets(graph.interrupt_after_nodes, await self._state(head.parent_config))
 
     async def _synchronous(self) -> bool:
         """Say whether the checkpointer has its synchronous side alone, which only calling tells."""
@@ -211,7 +224,10 @@ class Threads:
         return self._is_synchronous
 
     async def _head(self, thread_id: str) -> StateSnapshot:
-        graph, config = self._named_graph(), self._for(thread_id)
+        return await self._state(self._for(thread_id))
+
+    async def _state(self, config: RunnableConfig) -> StateSnapshot:
+        graph = self._named_graph()
         return await on_side(
             await self._synchronous(),
             lambda: graph.get_state(config),
@@ -233,6 +249,10 @@ class Threads:
 
 def _waits_for(head: StateSnapshot, run: str) -> bool:
     return any(run_of(each.value) == run for each in head.interrupts)
+
+
+def _meets(nodes: Sequence[str] | Literal["*"], found: StateSnapshot) -> bool:
+    return any(nodes == "*" or task.name in nodes for task in found.tasks)
 
 
 def _id_of(found: StateSnapshot | CheckpointTuple) -> str:

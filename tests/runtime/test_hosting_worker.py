@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
 from placet import tool
 from placet.core.state import Asking
+from placet.core.values import LEASE
+from placet.runtime import hosted_drivers
 from placet.runtime import worker as workers
 from placet.runtime.hosting import Answered
+from placet.runtime.processes import this_process
 from placet.runtime.worker import LEAVE_ALONE
+from placet.stores.sqlite import SqliteStore
+from placet.stores.store import CourseRow
 from tests.runtime.desk import Clock, effect
 from tests.runtime.hosts import Framework, called, looked, worker_of
 
@@ -203,3 +210,89 @@ def test_a_worker_keeps_a_hosted_requests_deadline(tmp_path: Path) -> None:
         framework.work()
         assert "RequestExpired" in framework.kinds()
     assert done == []
+
+
+@pytest.mark.promise("D5")
+def test_of_many_workers_one_at_a_time_tells_a_runs_framework(tmp_path: Path) -> None:
+    done: list[str] = []
+    seen: list[list[tuple[str, str, str]]] = []
+
+    async def resume(run: str) -> None:
+        seen.append(await asyncio.to_thread(second.work))  # While the first goes on with it,
+        await resumes(first)(run)
+
+    with (
+        Framework(tmp_path, [effect(done)], resume=resume) as first,
+        going_on(tmp_path, done) as second,
+    ):
+        first.asked(PAY)
+        first.decide(*first.waiting())
+        assert first.work() == [("resumed", "r", "")]
+        ((told,),) = seen
+        assert told[:2] == ("in_progress", "r")
+        assert "was told to go on with it" in told[2]
+        assert (first.resumed, second.resumed) == (["r"], [])
+        assert done == ["pay a"]
+        first.propose(called("pay", what="b", id="call_1"), reference="2")
+        first.decide(*first.waiting())
+        assert second.work() == [("resumed", "r", "")], "nothing is held once it was told"
+    assert done == ["pay a", "pay b"]
+
+
+@pytest.mark.promise("D5")
+@pytest.mark.parametrize("how", ["it is gone", "its time is up"])
+def test_a_framework_whose_teller_is_no_more_is_told_by_another(tmp_path: Path, how: str) -> None:
+    done: list[str] = []
+    clock = Clock()
+    with going_on(tmp_path, done, clock=clock) as framework:
+        framework.asked(PAY)
+        framework.decide(*framework.waiting())
+        holder = replace(this_process(), started="0")
+        if how == "its time is up":  # Nobody sees from here what became of it.
+            holder = replace(holder, host="another host")
+        take = framework.store.take_course
+        take("main", "run r", token="theirs", holder=holder, lasts=LEASE)
+        if how == "its time is up":
+            assert framework.work()[0][0] == "in_progress"
+            clock.now += LEASE
+        assert framework.work() == [("resumed", "r", "")]
+    assert done == ["pay a"]
+
+
+@pytest.mark.promise("D5")
+def test_the_right_to_tell_lasts_for_as_long_as_the_framework_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosted_drivers, "LEASE", timedelta(milliseconds=60))
+    done: list[str] = []
+    clock = Clock()
+
+    async def resume(run: str) -> None:
+        for _ in range(3):
+            clock.now += timedelta(milliseconds=50)
+            while await asyncio.to_thread(renewed.get, timeout=60) != clock.now:
+                pass  # It was renewed before that.
+            found = framework.store.take_course(
+                "main", "run r", token="theirs", holder=this_process(), lasts=LEASE
+            )
+            assert found.token == tokens[0]
+        await resumes(framework)(run)
+
+    tokens: list[str] = []
+    renewed: SimpleQueue[datetime] = SimpleQueue()
+
+    class Watched(SqliteStore):
+        def take_course(self, *args: Any, **more: Any) -> CourseRow:
+            found = super().take_course(*args, **more)
+            tokens.append(more["token"])
+            if more["token"] != "theirs":
+                renewed.put(clock.now)
+            return found
+
+    with Framework(
+        tmp_path, [effect(done)], resume=resume, store=Watched, clock=clock
+    ) as framework:
+        framework.asked(PAY)
+        framework.decide(*framework.waiting())
+        assert framework.work() == [("resumed", "r", "")]
+    assert done == ["pay a"]

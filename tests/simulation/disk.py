@@ -22,7 +22,7 @@ from placet.core.state import Call, No, Request, Run, RunOver, Session
 from placet.core.values import Occurrence, Payload
 from placet.core.work import wake_at
 from placet.stores.loading import Base, base_of, load_named
-from placet.stores.store import Answer
+from placet.stores.store import Answer, CourseRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,7 @@ class Disk:
     def __init__(self) -> None:
         self.books: dict[tuple[str, str], Book] = {}
         self.outbox: dict[int, Outgoing] = {}
+        self.courses: dict[tuple[str, str], tuple[CourseRow, int]] = {}
         self.runs: dict[tuple[str, str], Book] = {}
         self.requests: dict[tuple[str, str], Book] = {}
         self.stamp = 0

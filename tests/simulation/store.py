@@ -22,9 +22,10 @@ from placet.core.commands import Command, Names
 from placet.core.errors import NotFound, StoreTrouble
 from placet.core.records import EntryRow, NameKind
 from placet.core.state import Approved, Call, Request, RunOver, Session
-from placet.core.values import SALT_BYTES, Occurrence
+from placet.core.values import SALT_BYTES, Holder, Occurrence
 from placet.stores.store import (
     Answer,
+    CourseRow,
     Head,
     Kept,
     NoticeRow,
@@ -166,6 +167,32 @@ class SimulatedStore:
         with self._guard:
             for number in notices:
                 self._disk.outbox.pop(number, None)
+
+    def take_course(
+        self,
+        tenant: str,
+        course: str,
+        *,
+        token: str,
+        holder: Holder,
+        lasts: timedelta,
+        gone: str = "",
+    ) -> CourseRow:
+        self._read()
+        with self._guard:
+            now, key = self._now(), (tenant, course)
+            held, until = self._disk.courses.get(key, (None, 0))
+            if held is None or until <= now or held.token in (token, gone):
+                held = CourseRow(token=token, holder=holder)
+                self._disk.courses[key] = held, now + lasts // timedelta(microseconds=1)
+            return held
+
+    def leave_course(self, tenant: str, course: str, *, token: str) -> None:
+        self._read()
+        with self._guard:
+            held, _ = self._disk.courses.get((tenant, course), (None, 0))
+            if held is not None and held.token == token:
+                del self._disk.courses[tenant, course]
 
     def close(self) -> None:
         self._closed = True

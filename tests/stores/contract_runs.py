@@ -12,7 +12,7 @@ from placet.core import commands as c
 from placet.core.errors import Conflict, Refusal
 from placet.core.records import NameKind
 from placet.core.state import Answered, CallOver, Delegated, Plan, Spent
-from placet.core.values import Occurrence
+from placet.core.values import Holder, Occurrence
 from placet.core.work import CallModel, ResumeHost, Wait, next_work
 from placet.stores.loading import base_of
 from placet.stores.store import Answer, Store
@@ -21,6 +21,7 @@ from tests.stores.build import (
     ANN,
     DENY,
     HOLDER,
+    OTHER,
     PEOPLE,
     START,
     Clock,
@@ -29,6 +30,8 @@ from tests.stores.build import (
     opened,
 )
 from tests.stores.contract import Place
+
+MINUTE = timedelta(minutes=1)
 
 FIRST = Occurrence("run_1", 1, 0)
 BELOW = Occurrence("child", 1, 0)
@@ -285,3 +288,33 @@ class RunsContract:
         assert next_work(session.do(c.RenewLease(run="run_1", fence=1)).state, "run_1") == (
             CallModel(step=2)
         )
+
+    @pytest.mark.promise("D5")
+    def test_a_course_is_gone_on_with_by_one_until_it_leaves_or_is_gone_or_its_time_is_up(
+        self, place: Place, clock: Clock, store: Store
+    ) -> None:
+        another = place.open(clock=clock)
+
+        def take(by: Store, token: str, *, course: str = "c", gone: str = "") -> tuple[str, Holder]:
+            holder = HOLDER if by is store else OTHER
+            row = by.take_course(
+                "main", course, token=token, holder=holder, lasts=MINUTE, gone=gone
+            )
+            return row.token, row.holder
+
+        assert take(store, "one") == ("one", HOLDER)
+        assert take(another, "two") == ("one", HOLDER)
+        assert take(another, "two", course="d") == ("two", OTHER)
+        clock.now += MINUTE / 2
+        assert take(store, "one") == ("one", HOLDER), "who has it keeps it"
+        clock.now += MINUTE / 2
+        assert take(another, "two", gone="three") == ("one", HOLDER)
+        assert take(another, "two", gone="one") == ("two", OTHER)
+        store.leave_course("main", "c", token="one")
+        assert take(store, "one") == ("two", OTHER), "what another has by now nobody leaves"
+        clock.now += MINUTE
+        assert take(store, "one") == ("one", HOLDER)
+        store.leave_course("main", "c", token="one")
+        assert take(another, "two") == ("two", OTHER)
+        row = store.take_course("others", "c", token="one", holder=HOLDER, lasts=MINUTE)
+        assert row.token == "one", "another tenant's is another course"

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.prebuilt.tool_node import ToolCallRequest
 
+#: LangGraph's words for a task that was sent, and for reading what the graph holds.
+_SENT, _READ = "__pregel_push", "__pregel_read"
+
 #: Names the session of a thread and of a subgraph's namespace in it ("" for the graph itself).
 SessionName = Callable[[str, str], str]
 
@@ -105,7 +108,7 @@ def step_of(request: ToolCallRequest, *, messages_key: str, session: SessionName
         message=text,
         seed=_digest(getattr(human, "id", None), text),
         reference=said.id or unnamed,
-        stands=_stands(request, place),
+        stands=_stands(request, messages_key, said, place),
         claim=str(said.text),
         calls=calls,
         index=_index(said, request),
@@ -113,9 +116,37 @@ def step_of(request: ToolCallRequest, *, messages_key: str, session: SessionName
     )
 
 
-def _stands(request: ToolCallRequest, place: int) -> str:
+def _stands(request: ToolCallRequest, key: str, said: AIMessage, place: int) -> str:
+    """Tell where in the course a message stands.
+
+    Tasks that LangGraph sent (`Send`) are of one node and step, and each may have messages of its
+    own: then the task is told as well. It is not where each was sent one call of one message.
+    """
     told = request.runtime.config.get("metadata", {})
-    return f"{told.get('langgraph_node')} {told.get('langgraph_step')} {place}"
+    stands = f"{told.get('langgraph_node')} {told.get('langgraph_step')} {place}"
+    path = told.get("langgraph_path") or ("",)
+    if path[0] != _SENT:
+        return stands
+    shared = [at for at, each in enumerate(_shared(request, key)) if _is_same(each, said)]
+    if place in shared:
+        return stands
+    return f"{stands} {shared[-1] if shared else path}"
+
+
+def _shared(request: ToolCallRequest, key: str) -> Sequence[Any]:
+    """Give the messages that the graph itself holds, as LangGraph's own ToolNode reads them."""
+    read = request.runtime.config.get("configurable", {}).get(_READ)
+    try:
+        found = None if read is None else read(key)
+    except KeyError:  # The graph has no such state.
+        return ()
+    return found if isinstance(found, list) else ()
+
+
+def _is_same(message: Any, said: AIMessage) -> bool:
+    if said.id is not None:
+        return getattr(message, "id", None) == said.id
+    return bool(message == said)
 
 
 def _point(request: ToolCallRequest) -> Point:

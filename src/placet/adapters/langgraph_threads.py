@@ -2,19 +2,21 @@
 
 Theory of operation. Nothing is kept here that is not in the two stores. The thread's own state says
 what it waits for; the run's last checkpoint says where it was proposed. Where the thread stands at
-an interrupt of ours, it is resumed by that interrupt's id. Where it stands at the step without one,
+an interrupt of ours, its tasks are run again. Where it stands at the step without one,
 or later in the same course, a process is at it, or was: it is left alone while that process may
-live. Where it waits for others or has begun another course, the run has been served.
+live. Where it stands at the step and waits for its user, the step's calls go on once that is
+answered. Where it waits elsewhere, or at a breakpoint of the graph's, or has begun another course,
+the run has been served.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from placet.adapters.langgraph_steps import Point
 from placet.core.errors import InvalidDeclaration, Trouble
@@ -44,6 +46,10 @@ LOOK_AGAIN = timedelta(milliseconds=20)
 def checkpoint_text(point: Point) -> str:
     """Write down where a step's thread is."""
     return json.dumps({"langgraph": asdict(point)})
+
+
+def _point_in(checkpoint: str) -> Point:
+    return Point(**json.loads(checkpoint)["langgraph"])
 
 
 def waiting_value(session: str, run: str, waiting: Waiting) -> dict[str, Any]:
@@ -76,6 +82,7 @@ class Threads:
         self._config: RunnableConfig = {}
         self._is_synchronous: bool | None = None
         self.hosting = placet.host(agent, tools, resume=self.resume)
+        self.hosting.course = self._course_of
         self._courses = Courses(placet.engine, self.hosting)
 
     def resumes(
@@ -156,26 +163,28 @@ class Threads:
         Raises InProgress while another process may be driving it, and InvalidDeclaration where no
         graph was named.
         """
-        from langgraph.types import Command
-
         row = await self._engine.find_run(run)
         checkpoint = await self.hosting.checkpoint(row.session, run)
-        point = Point(**json.loads(checkpoint)["langgraph"])
+        point = _point_in(checkpoint)
         thread = point.thread_id
-        with self._courses.alone(thread, run):
-            head = await self._head(thread)
-            ours = {each.id: run_of(each.value) for each in head.interrupts if run_of(each.value)}
-            if run in ours.values():
-                # The value decides nothing: each of ours asks the gate again.
-                await self._invoke(thread, Command(resume=dict.fromkeys(ours, "decided")))
-            elif await self._is_left(head, point):
-                await self._courses.leave_to_the_living(row, str(head.config))
-                await self._invoke(thread, None)
-            self._courses.moved(run)
-            head = await self._head(thread)
-            waits = any(run_of(each.value) == run for each in head.interrupts)
-            if not waits and _id_of(head) >= point.root_id and not await self._is_left(head, point):
-                await self._courses.served(row, checkpoint, is_over=not head.next)
+        head = await self._head(thread)
+        if _waits_for(head, run):
+            # With no value at all: it would decide nothing, for each of ours asks the gate again,
+            # and LangGraph would keep it for the next interrupt of that node, the user's own.
+            await self._invoke(thread, None)
+        elif await self._is_left(head, point):
+            await self._courses.leave_to_the_living(row, str(head.config))
+            await self._invoke(thread, None)
+        self._courses.moved(run)
+        head = await self._head(thread)
+        # An interrupt of its user's may hide ours: the step's node goes on once that is answered.
+        waits = _waits_for(head, run) or (_id_of(head) == point.root_id and bool(head.interrupts))
+        if not waits and _id_of(head) >= point.root_id and not await self._is_left(head, point):
+            await self._courses.served(row, checkpoint, is_over=not head.next)
+
+    async def _course_of(self, session: str, run: str) -> str:
+        """Name the thread that a run is of: its own steps, and those of subgraphs, have one."""
+        return f"langgraph {_point_in(await self.hosting.checkpoint(session, run)).thread_id}"
 
     async def _is_left(self, head: StateSnapshot, point: Point) -> bool:
         """Say whether the step's course has something left to do, and nobody is waited for."""
@@ -189,7 +198,19 @@ class Threads:
             return False
         here = replace(point, checkpoint_ns="", checkpoint_id=_id_of(head))
         began = await self.course(here, is_synchronous=await self._synchronous())
-        return began <= point.root_id < _id_of(head)
+        return began <= point.root_id < _id_of(head) and not await self._is_stopped(head)
+
+    async def _is_stopped(self, head: StateSnapshot) -> bool:
+        """Say whether the thread stands at a breakpoint of the graph's, which its user passes.
+
+        Who passed it and died leaves the thread there: nobody can see that it was passed.
+        """
+        graph = self._named_graph()
+        if _meets(graph.interrupt_before_nodes, head):
+            return True
+        if not graph.interrupt_after_nodes or head.parent_config is None:
+            return False
+        return _meets(graph.interrupt_after_nodes, await self._state(head.parent_config))
 
     async def _synchronous(self) -> bool:
         """Say whether the checkpointer has its synchronous side alone, which only calling tells."""
@@ -203,7 +224,10 @@ class Threads:
         return self._is_synchronous
 
     async def _head(self, thread_id: str) -> StateSnapshot:
-        graph, config = self._named_graph(), self._for(thread_id)
+        return await self._state(self._for(thread_id))
+
+    async def _state(self, config: RunnableConfig) -> StateSnapshot:
+        graph = self._named_graph()
         return await on_side(
             await self._synchronous(),
             lambda: graph.get_state(config),
@@ -221,6 +245,14 @@ class Threads:
     def _for(self, thread_id: str) -> RunnableConfig:
         more = self._config.get("configurable", {})
         return {**self._config, "configurable": {**more, "thread_id": thread_id}}
+
+
+def _waits_for(head: StateSnapshot, run: str) -> bool:
+    return any(run_of(each.value) == run for each in head.interrupts)
+
+
+def _meets(nodes: Sequence[str] | Literal["*"], found: StateSnapshot) -> bool:
+    return any(nodes == "*" or task.name in nodes for task in found.tasks)
 
 
 def _id_of(found: StateSnapshot | CheckpointTuple) -> str:

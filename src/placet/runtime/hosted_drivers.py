@@ -2,27 +2,33 @@
 
 Theory of operation. A framework's loop may be driven from anywhere: by a worker that was told, by a
 user's own process, by two of them at once. What each does to the world is single (the gate sees to
-that), but a course that two drive has its model asked twice. So a course is gone on with by one
-task of this process at a time; and where it stands still, though its framework could go on, it is
-left alone for as long as the process that was last at it may live. That is whoever entered a body
-of the run last, or proposed its last step.
+that), but a course that two drive has its model asked twice, and each of its two answers leads on
+elsewhere. So of all that are told, in any process, one at a time has the right to go on with a
+course. It is a row of the store with an end, renewed while its holder is at it, and another's as
+soon as that one is seen to be gone: no event, for it decides nothing, and several runs, of several
+sessions, may have one course. It is not asked for by a framework's loop that its user drives.
+So where a course stands still, though its framework could go on, it is also left alone for as long
+as the process that was last at it may live. That is whoever entered a body of the run last, or
+proposed its last step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 from placet.core import commands as c
 from placet.core.codec import decode_event
-from placet.core.errors import Closed, InProgress
+from placet.core.errors import Closed, InProgress, PlacetError
 from placet.core.events import AttemptBegun
-from placet.core.values import Holder, Principal
+from placet.core.values import LEASE, Holder, Principal
 from placet.runtime.engine import Engine
 from placet.runtime.hosting import Hosting
-from placet.runtime.processes import awake, is_gone
-from placet.stores.store import RunRow
+from placet.runtime.processes import awake, is_gone, this_process
+from placet.stores.store import CourseRow, RunRow
 
 #: How long a course that stands still is left to a process that lives, and may be driving it.
 LEFT_ALONE = timedelta(minutes=2)
@@ -31,25 +37,61 @@ LEFT_ALONE = timedelta(minutes=2)
 LAST_EVENTS = 200
 
 
+class Rights:
+    """The rights to go on with courses that this process has."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @asynccontextmanager
+    async def held(self, course: str, run: str) -> AsyncIterator[None]:
+        """Have the right to a course for as long as this lasts; InProgress: another has it."""
+        token = secrets.token_hex(16)
+        found = await self._take(course, token)
+        if found.token != token and is_gone(found.holder):
+            found = await self._take(course, token, gone=found.token)
+        if found.token != token:
+            raise InProgress(
+                "thread_driven",
+                f"Process {found.holder.pid} on {found.holder.host} was told to go on with it.",
+                hint="Wait for it, or until its right ends.",
+                run_id=run,
+            )
+        renewing = asyncio.create_task(self._renew(course, token))
+        try:
+            yield
+        finally:
+            renewing.cancel()
+            with suppress(PlacetError):  # A store that fails too lets it lapse.
+                await self._engine.read(
+                    self._engine.store.leave_course, self._engine.tenant, course, token=token
+                )
+
+    async def _take(self, course: str, token: str, *, gone: str = "") -> CourseRow:
+        return await self._engine.read(
+            self._engine.store.take_course,
+            self._engine.tenant,
+            course,
+            token=token,
+            holder=this_process(),
+            lasts=LEASE,
+            gone=gone,
+        )
+
+    async def _renew(self, course: str, token: str) -> None:
+        while True:
+            await asyncio.sleep(LEASE.total_seconds() / 3)
+            with suppress(PlacetError):  # It may be put off until it lapses, and no longer.
+                await self._take(course, token)
+
+
 class Courses:
     """The courses of one hosted agent."""
 
     def __init__(self, engine: Engine, hosting: Hosting) -> None:
         self._engine = engine
         self._hosting = hosting
-        self._driven: set[str] = set()
         self._standing: dict[str, tuple[str, float]] = {}
-
-    @contextmanager
-    def alone(self, course: str, run: str) -> Iterator[None]:
-        """Hold a course for one task of this process; raises InProgress where another has it."""
-        if course in self._driven:
-            raise InProgress("thread_driven", "The thread is being resumed.", run_id=run)
-        self._driven.add(course)
-        try:
-            yield
-        finally:
-            self._driven.discard(course)
 
     async def leave_to_the_living(self, row: RunRow, place: str) -> None:
         """Raise InProgress while the process that was last at a course may be at it still.

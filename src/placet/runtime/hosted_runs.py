@@ -1,8 +1,8 @@
 """The runs that frameworks host, as a worker sees them: their own work, and telling their hosts.
 
 What a run needs without its framework (deadlines, recovery, an end) is done here, by any process;
-then the framework is told to go on. A guarded function without `on_decided` is told nothing: its
-runs are left to whoever calls it again.
+then the framework is told to go on, by one process at a time. A guarded function without
+`on_decided` is told nothing: its runs are left to whoever calls it again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from placet.runtime.declarations import Declaration
 from placet.runtime.detached import Detached
 from placet.runtime.engine import Engine
 from placet.runtime.gate import Gate
+from placet.runtime.hosted_drivers import Rights
 from placet.runtime.hosting import Hosting
 from placet.runtime.processes import is_gone
 from placet.runtime.proposing import Toolbox
@@ -50,6 +51,7 @@ class HostedRuns:
         self._engine = engine
         self._authority = authority
         self._detached = detached
+        self._rights = Rights(engine)
         self._hosts: dict[tuple[str, bool], Host] = {}
 
     def add(
@@ -149,7 +151,7 @@ class HostedRuns:
                         run_id=run,
                     )
                 case w.ResumeHost():
-                    await self._tell(state, found)
+                    await self._tell(session, found)
                 case _:
                     return
 
@@ -157,14 +159,24 @@ class HostedRuns:
         """Take a lost attempt from its holder, which needs nothing of the tool."""
         await Gate(self._engine, Toolbox(()), self._authority).recovery.recover(session, at)
 
-    async def _tell(self, state: Session, run: Run) -> None:
-        """Tell a run's framework; raises InProgress where it goes on with nothing."""
+    async def _tell(self, session: str, run: Run) -> None:
+        """Tell a run's framework, as nobody else does meanwhile.
+
+        Raises InProgress where another is told to go on with its course, or where it goes on with
+        nothing.
+        """
         host = self._host_of(run)
         assert host.resume is not None, "only what is told has somebody to tell"
-        host.hosting.told(run.id)
-        await without_end(host.resume(run.id))
-        await host.hosting.taken(state.id, run.id)
-        after = await self._engine.session(state.id, c.Names(runs=(run.id,)))
+        named = host.hosting.course
+        course = f"run {run.id}" if named is None else await named(session, run.id)
+        async with self._rights.held(course, run.id):
+            state = await self._engine.session(session, c.Names(runs=(run.id,)))
+            if not isinstance(w.next_work(state, run.id), w.ResumeHost):
+                return  # Another was told just before.
+            host.hosting.told(run.id)
+            await without_end(host.resume(run.id))
+            await host.hosting.taken(session, run.id)
+        after = await self._engine.session(session, c.Names(runs=(run.id,)))
         if isinstance(w.next_work(after, run.id), w.ResumeHost) and after.seq == state.seq:
             raise InProgress(
                 "host_not_done",

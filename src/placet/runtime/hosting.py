@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -119,6 +119,9 @@ class Hosting:
     #: The gate of the agent's tools, as they are declared now.
     gate: Gate
 
+    #: Names the course that a run of a session is of, where several runs may have one.
+    course: Callable[[str, str], Awaitable[str]] | None
+
     #: The tasks in which its bodies are entered, and which closing waits for.
     detached: Detached
 
@@ -132,6 +135,7 @@ class Hosting:
         tools: Iterable[Declaration],
         guard: GuardKind | None = None,
     ) -> None:
+        self.course = None
         self.detached = detached
         self._engine = engine
         self._authority = authority

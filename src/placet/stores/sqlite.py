@@ -23,7 +23,7 @@ from placet.core.commands import Command, Names
 from placet.core.errors import StoreTrouble
 from placet.core.records import EntryRow, NameKind
 from placet.core.state import Call, Session
-from placet.core.values import Occurrence
+from placet.core.values import Holder, Occurrence
 from placet.stores.loading import load_named
 from placet.stores.sealing import KeyPort, Keys, key_missing
 from placet.stores.sqlite_held import call_in, kept_of, strays_of
@@ -31,7 +31,6 @@ from placet.stores.sqlite_keys import (
     Texts,
     cut_log,
     heads_of,
-    kept_rows,
     rotate,
     standing_of,
     take_under_key,
@@ -44,11 +43,20 @@ from placet.stores.sqlite_opening import (
     placet_errors,
     read_meta,
 )
-from placet.stores.sqlite_reading import notice_row, request_row, run_row, scope, text_of
+from placet.stores.sqlite_reading import (
+    course_row,
+    health_of,
+    notice_row,
+    request_row,
+    run_row,
+    scope,
+    text_of,
+)
 from placet.stores.sqlite_rows import SqliteParts, load_base
 from placet.stores.sqlite_writer import Writer, check_process, closed
 from placet.stores.store import (
     Answer,
+    CourseRow,
     Head,
     Kept,
     NoticeRow,
@@ -151,6 +159,38 @@ class SqliteStore:
         ids = [(id_,) for id_ in notices]
         if ids:
             self._writer.do(lambda writing: _delete(writing, ids)).result()
+
+    def take_course(
+        self,
+        tenant: str,
+        course: str,
+        *,
+        token: str,
+        holder: Holder,
+        lasts: timedelta,
+        gone: str = "",
+    ) -> CourseRow:
+        """Take the right to go on with a framework's course, and say whose it is then."""
+        found: list[CourseRow] = []
+        process = (holder.host, holder.boot, holder.pid, holder.started)
+
+        def work(writing: sqlite3.Connection) -> None:
+            now, until = self._later(), self._later(lasts)
+            row = (tenant, course, token, *process, until, now, gone)
+            writing.execute(SQL["take_course"], row)
+            found.append(course_row(writing.execute(SQL["course"], (tenant, course)).fetchone()))
+
+        self._writer.do(work).result()
+        return found[-1]
+
+    def leave_course(self, tenant: str, course: str, *, token: str) -> None:
+        """Give the right to a course up; where another has it by now this changes nothing."""
+        row = (tenant, course, token)
+
+        def work(writing: sqlite3.Connection) -> None:
+            writing.execute(SQL["leave_course"], row)
+
+        self._writer.do(work).result()
 
     def _later(self, lasts: timedelta = timedelta(0)) -> int:
         return self._writer.stamp() + lasts // timedelta(microseconds=1)
@@ -333,30 +373,7 @@ class SqliteStore:
     def check(self) -> dict[str, str]:
         """Say how the store is, for `doctor`: version, integrity, mode. Raises StoreTrouble."""
         with self._snapshot() as reading:
-            (integrity,) = reading.execute("PRAGMA quick_check(1)").fetchone()
-            (journal,) = reading.execute("PRAGMA journal_mode").fetchone()
-            version = read_meta(reading, "version")
-            oldest = read_meta(reading, "oldest_reader")
-            under_key = bool(kept_rows(reading))
-            stamp = read_meta(reading, "stamp") or 0
-        if integrity != "ok":
-            raise StoreTrouble(
-                "store_damaged",
-                f"The store is damaged: {integrity}",
-                hint="Keep the file, and bring a backup back, as the page on operating says.",
-                path=str(self.path),
-            )
-        return {
-            "path": str(self.path),
-            "version": str(version),
-            "oldest_reader": str(oldest),
-            "integrity": str(integrity),
-            "journal": str(journal),
-            "mode": f"{self.path.stat().st_mode & 0o777:04o}",
-            "sqlite": sqlite3.sqlite_version,
-            "key": "none" if not under_key else "missing" if self._keys is None else "given",
-            "stamp": instant_of(stamp).isoformat(timespec="seconds"),
-        }
+            return health_of(reading, self.path, self._keys)
 
     def purge(self) -> bool:
         """Cut the log that SQLite keeps beside the file; False: somebody reads an older state."""

@@ -1,18 +1,21 @@
-"""From rows of the SQLite store to what is given: requests, runs, notices and texts."""
+"""From rows of the SQLite store to what is given: requests, runs, notices, courses and texts."""
 
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 from string import hexdigits
 from typing import Any
 
-from placet.core.errors import NotFound
+from placet.core.codec import instant_of
+from placet.core.errors import NotFound, StoreTrouble
+from placet.core.values import Holder
 from placet.stores.sealing import Keys
 from placet.stores.sqlite_held import request_in, run_in
-from placet.stores.sqlite_keys import Texts
-from placet.stores.sqlite_opening import SQL
+from placet.stores.sqlite_keys import Texts, kept_rows
+from placet.stores.sqlite_opening import SQL, read_meta
 from placet.stores.sqlite_rows import micros_or_none
-from placet.stores.store import NoticeRow, RequestRow, RunRow
+from placet.stores.store import CourseRow, NoticeRow, RequestRow, RunRow
 
 
 def scope(what: str, tenant: str, session: str | None) -> tuple[str, tuple[str, ...]]:
@@ -58,8 +61,39 @@ def notice_row(row: tuple[Any, ...]) -> NoticeRow:
     )
 
 
+def course_row(row: tuple[Any, ...]) -> CourseRow:
+    """Make of its row who has the right to a course."""
+    token, host, boot, pid, started = row
+    return CourseRow(token=token, holder=Holder(host=host, boot=boot, pid=pid, started=started))
+
+
 def run_row(row: tuple[Any, ...]) -> RunRow:
     """Make a run of its row; raises StoreTrouble where its columns are another's."""
     tenant, session, value, wake, *columns = row
     run = run_in(value, *columns)
     return RunRow(tenant=tenant, session=session, run=run, wake_at=micros_or_none(wake))
+
+
+def health_of(reading: sqlite3.Connection, path: Path, keys: Keys | None) -> dict[str, str]:
+    """Say how a store is: version, integrity, mode; raises StoreTrouble where it is damaged."""
+    (integrity,) = reading.execute("PRAGMA quick_check(1)").fetchone()
+    (journal,) = reading.execute("PRAGMA journal_mode").fetchone()
+    if integrity != "ok":
+        raise StoreTrouble(
+            "store_damaged",
+            f"The store is damaged: {integrity}",
+            hint="Keep the file, and bring a backup back, as the page on operating says.",
+            path=str(path),
+        )
+    under_key = bool(kept_rows(reading))
+    return {
+        "path": str(path),
+        "version": str(read_meta(reading, "version")),
+        "oldest_reader": str(read_meta(reading, "oldest_reader")),
+        "integrity": str(integrity),
+        "journal": str(journal),
+        "mode": f"{path.stat().st_mode & 0o777:04o}",
+        "sqlite": sqlite3.sqlite_version,
+        "key": "none" if not under_key else "missing" if keys is None else "given",
+        "stamp": instant_of(read_meta(reading, "stamp") or 0).isoformat(timespec="seconds"),
+    }

@@ -32,7 +32,7 @@ from placet.core.commands import Command, Names
 from placet.core.events import Event
 from placet.core.records import EntryKind, EntryRow, NameKind, NoticeKind
 from placet.core.state import Call, Request, Run, Session
-from placet.core.values import Occurrence
+from placet.core.values import Holder, Occurrence
 from placet.stores.sealing import KeyPort
 
 
@@ -97,6 +97,14 @@ class NoticeRow:
     kind: NoticeKind
     channel: str = ""
     attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CourseRow:
+    """Who may go on with a framework's course now: a process, by one `token` each time."""
+
+    token: str
+    holder: Holder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +262,27 @@ class Store(Protocol):
 
     def sent(self, notices: Sequence[int]) -> None:
         """Take notices that have left out of the outbox."""
+        ...
+
+    def take_course(
+        self,
+        tenant: str,
+        course: str,
+        *,
+        token: str,
+        holder: Holder,
+        lasts: timedelta,
+        gone: str = "",
+    ) -> CourseRow:
+        """Take the right to go on with a framework's course, and say whose it is then.
+
+        It stays another's until its time is up, unless that one's token is `gone`. Who has it may
+        take it again by its token, and so keep it for `lasts` from now.
+        """
+        ...
+
+    def leave_course(self, tenant: str, course: str, *, token: str) -> None:
+        """Give the right to a course up; where another has it by now this changes nothing."""
         ...
 
     def files(self) -> Sequence[Path]:

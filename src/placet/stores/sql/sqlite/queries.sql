@@ -326,6 +326,21 @@ WHERE tenant = ? AND channel = ? AND addressed = 1 AND due_at <= ? AND NOT EXIST
     AND before.request = o.request AND before.addressed = 1 AND before.id < o.id
 ) ORDER BY due_at, id LIMIT ?;
 
+-- name: take_course
+-- The right to a course that nobody has: it is free, its holder's time is up, or it is gone.
+INSERT INTO courses (tenant, course, token, host, boot, pid, started, until) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET token = excluded.token, host = excluded.host, boot = excluded.boot,
+pid = excluded.pid, started = excluded.started, until = excluded.until
+WHERE until <= ? OR token IN (excluded.token, ?);
+
+-- name: course
+-- Who has the right to a course.
+SELECT token, host, boot, pid, started FROM courses WHERE tenant = ? AND course = ?;
+
+-- name: leave_course
+-- The right to a course, given up by who has it.
+DELETE FROM courses WHERE tenant = ? AND course = ? AND token = ?;
+
 -- name: meta_exists
 -- Whether this is a store of ours at all.
 SELECT count(*), total(name = 'meta') FROM sqlite_schema WHERE type = 'table';

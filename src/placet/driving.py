@@ -71,7 +71,8 @@ class Driving:
             raise InvalidDeclaration(
                 "unknown_agent",
                 f"This process has no agent named {agent} (it has: {known}).",
-                hint="Name the app that has it with --app module:name, or `app` in placet.toml.",
+                hint="In a program give it to Placet.open(agents=[…]); at the command line name the"
+                " app that has it with --app module:name, or as `app` in placet.toml.",
                 agent=agent,
             )
         return found
@@ -233,7 +234,8 @@ def _offices(role: Role, above: tuple[str, ...]) -> Iterator[Office]:
 
 
 def _two_agents(name: str) -> InvalidDeclaration:
-    return InvalidDeclaration("invalid_agent", f"Two agents are named {name}.")
+    told = f"Two agents are named {name}."
+    return InvalidDeclaration("invalid_agent", told, hint="Give one another name.")
 
 
 def root_of(state: Session, run: str) -> str:

@@ -15,7 +15,7 @@ import click
 from placet.cli.output import Exit, Given, counted, shared, tell
 from placet.cli.store import existing_store
 from placet.core.display import visible
-from placet.core.errors import InvalidInput, NotFound, Refusal
+from placet.core.errors import InvalidInput, NotFound, Refusal, no_session
 from placet.keyring import OLD_KEY, OLD_KEY_FILE, old_key_of, shared_key_of, signing_key_of
 from placet.runtime.anchors import Anchored, verify_anchors
 from placet.runtime.audit import Verified, strays, unwalked, verify
@@ -60,7 +60,7 @@ def _sessions(store: Store, tenant: str, session: str | None) -> list[str]:
     if session is None:
         return known
     if session not in known:
-        raise NotFound("session_not_found", "There is no such session.", session=session)
+        raise no_session(session)
     return [session]
 
 

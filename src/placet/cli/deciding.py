@@ -16,7 +16,7 @@ import click
 from placet.cards import telling_of
 from placet.cli.cards import laid_out
 from placet.cli.granting import grant_document, grant_line, granting, in_words, terms_of
-from placet.cli.identity import Identity, confirmed, who_decides
+from placet.cli.identity import FINDINGS, Identity, confirmed, who_decides
 from placet.cli.output import Given, runnable, shared
 from placet.cli.status import last_line
 from placet.cli.store import card_document, office, record_of
@@ -167,7 +167,8 @@ def bound_digest(
     row, card = asyncio.run(look())
     if not isinstance(row.request.state, Open):
         return None
-    if row.request.kind != "approval" and word in ("approve", "edit"):
+    kind = "settlement" if word in FINDINGS else "approval"
+    if row.request.kind != kind:
         return card.digest  # Refused at once, with what to do: nothing is typed in vain.
     people.check_authority(row, by=who.name)
     shown = laid_out(card, to_stderr=True)

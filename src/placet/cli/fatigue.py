@@ -9,7 +9,7 @@ import click
 from placet.cli.output import Given, counted, shared
 from placet.cli.store import existing_store
 from placet.core.display import visible
-from placet.core.errors import NotFound
+from placet.core.errors import no_session
 from placet.runtime.fatigue import QUICK, Fatigue, OfRule, count
 
 
@@ -24,7 +24,7 @@ def fatigue_command(given: Given, session: str | None) -> None:
     try:
         known = list(store.sessions(settings.tenant))
         if session is not None and session not in known:
-            raise NotFound("session_not_found", "There is no such session.", session=session)
+            raise no_session(session)
         names = known if session is None else [session]
         found = count(store.events(settings.tenant, name) for name in names)
     finally:

@@ -52,7 +52,8 @@ def who_decides(settings: Settings, token_file: Path | None) -> Identity:
     raise NotPermitted(
         "no_identity",
         "Nobody knows who decides: there is neither a terminal nor an approver token.",
-        hint=f"Decide at a terminal, or give a token in {TOKEN} or with --token-file.",
+        hint=f"Decide at a terminal, or give a token in {TOKEN} or with --token-file; `placet token"
+        " NAME` makes one.",
     )
 
 

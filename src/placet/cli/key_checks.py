@@ -35,7 +35,7 @@ def _key(settings: Settings, *, under: str) -> Said:
         told = "the store is under a key, and none is given: no text is read, and nothing runs"
         return "key", "problem", f"{told}; set PLACET_KEY or key_file"
     if key_of(settings) is None:
-        return "key", "ok", "none: texts are plain, and heads have no HMAC; `placet keys new`"
+        return "key", "ok", "none: texts are plain, and heads have no HMAC; `placet keys new FILE`"
     if not can_seal():
         told = "given, and keys the heads; texts stay plain without `pip install 'placet[crypto]'`"
         return "key", "warning", told

@@ -52,7 +52,12 @@ def new_command(given: Given, file: Path, signing: bool) -> None:
     }
     lines = [f"made {visible(str(each))}" for each in made.files]
     lines += [f"For placet.toml: {named} = {_quoted(str(made.files[0].absolute()))}"]
-    lines += ["Keep a copy where the store is not: what a lost key sealed, nobody opens again."]
+    lines += [
+        f"Keep it from who may change the store: who has it signs in your name. Who checks needs"
+        f" {visible(str(made.files[1]))} alone."
+        if signing
+        else "Keep a copy where the store is not: what a lost key sealed, nobody opens again."
+    ]
     given.show(document, "\n".join(lines), as_is=True)
 
 

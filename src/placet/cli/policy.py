@@ -16,7 +16,7 @@ from placet.cli.apps import app_option, opened
 from placet.cli.output import Exit, Given, counted, shared
 from placet.cli.store import existing_store
 from placet.core.display import visible
-from placet.core.errors import InvalidInput, NotFound
+from placet.core.errors import InvalidInput, no_session
 from placet.opening import store_path
 from placet.policy.cases import Case, read_cases
 from placet.policy.explaining import lasting
@@ -214,7 +214,7 @@ def test_command(given: Given, file: str, app: str) -> int:
     except PolicyTrouble as trouble:  # The file is what was given to the command, and no policy.
         raise InvalidInput(trouble.code, "; ".join(trouble.lines)) from trouble
     with _app(given.settings(), app) as placet:
-        results = [(case, _unlike(case, _explained(placet, case))) for case in cases]
+        results = [(case, _unlike(case, _explained(placet, case, file))) for case in cases]
     failed = [case for case, unlike in results if unlike]
     lines = [_line(case, unlike) for case, unlike in results]
     total = f"{counted(len(results), 'case')}, {len(failed)} not as expected"
@@ -229,16 +229,22 @@ def test_command(given: Given, file: str, app: str) -> int:
     return Exit.WRONG if failed else Exit.DONE
 
 
-def _explained(placet: Placet, case: Case) -> Explained:
-    return asyncio.run(
-        placet.explaining.explain(
-            case.tool,
-            case.arguments,
-            agent=case.agent,
-            session=case.session,
-            requester=case.requester,
+def _explained(placet: Placet, case: Case, file: str) -> Explained:
+    """Rule on a case; raises InvalidInput, which names the case, where it is of no call."""
+    try:
+        return asyncio.run(
+            placet.explaining.explain(
+                case.tool,
+                case.arguments,
+                agent=case.agent,
+                session=case.session,
+                requester=case.requester,
+            )
         )
-    )
+    except InvalidInput as error:
+        where = f"{file}:{case.line}: {case.name}: {error.message}"
+        hint = "Say `agent` in the case." if error.code == "which_agent" else error.hint
+        raise InvalidInput(error.code, where, hint=hint, **error.ids) from error
 
 
 def _unlike(case: Case, found: Explained) -> tuple[str, ...]:
@@ -281,7 +287,7 @@ def report_command(given: Given, session: str | None) -> None:
     try:
         known = list(store.sessions(settings.tenant))
         if session is not None and session not in known:
-            raise NotFound("session_not_found", "There is no such session.", session=session)
+            raise no_session(session)
         names = known if session is None else [session]
         found = trials(store.events(settings.tenant, name) for name in names)
     finally:

@@ -67,6 +67,16 @@ class NotFound(Mistake):
     """Nothing has that name in this tenant (and, where one is given, this session)."""
 
 
+def no_session(session: str) -> NotFound:
+    """Say that there is no session of that name, and what lists those that there are."""
+    return NotFound(
+        "session_not_found",
+        "There is no such session.",
+        hint="`placet runs` lists the runs, and the session of each.",
+        session=session,
+    )
+
+
 class Trouble(PlacetError):
     """The world failed; nothing was lost."""
 

@@ -61,7 +61,7 @@ def read_cases(data: bytes, *, file: str) -> tuple[Case, ...]:
     try:
         text = data.decode("utf-8").replace("\r\n", "\n")
         found = tomllib.loads(text)
-        fields = Fields(lines_of(text))
+        fields = Fields(lines_of(text), kind="a file of cases")
     except (ValueError, RecursionError) as error:
         told = f"It is no TOML: {error}."
         broken = [Fault(line=0, message=told)]

@@ -39,8 +39,9 @@ Table = Mapping[str, Any]
 class Fields:
     """Takes values out of tables, and notes what is wrong."""
 
-    def __init__(self, lines: Mapping[Path, int]) -> None:
+    def __init__(self, lines: Mapping[Path, int], *, kind: str = "a policy file") -> None:
         self._lines = lines
+        self._kind = kind
         self._faulty: set[Path] = set()
         self.faults: list[Fault] = []
 
@@ -64,9 +65,8 @@ class Fields:
             return {}
         for key in value:
             if key not in known:
-                self.fault(
-                    (*path, key), f"There is no key {key!r}{_where(path)}.{_like(key, known)}"
-                )
+                where = _called(path) if path else self._kind
+                self.fault((*path, key), f"There is no key {key!r} in {where}.{_like(key, known)}")
         return value
 
     def tables(self, table: Table, path: Path, key: str) -> list[tuple[object, Path]]:
@@ -214,10 +214,6 @@ class Fields:
 def _called(path: Path) -> str:
     names = [str(part) for part in path if isinstance(part, str)]
     return names[-1] if names else "The file"
-
-
-def _where(path: Path) -> str:
-    return f" in {_called(path)}" if path else " in a policy file"
 
 
 def _like(value: object, known: Collection[str]) -> str:

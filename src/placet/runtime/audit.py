@@ -29,7 +29,7 @@ from placet.core.canonical import Unreadable
 from placet.core.changing import changed
 from placet.core.codec import NewerValue, UnreadableValue, chain_hash, decode_event, micros_of
 from placet.core.commands import Names
-from placet.core.errors import NotFound, Refusal, StoreTrouble
+from placet.core.errors import NotFound, Refusal, StoreTrouble, no_session
 from placet.core.records import NameKind, entries, notices, step_names
 from placet.core.state import Request, Resting, Run, Session
 from placet.core.values import Payload, action_digest
@@ -114,7 +114,7 @@ def unwalked(session: str, error: Exception) -> Verified:
 def _head_of(store: Store, tenant: str, session: str) -> tuple[int, str]:
     head = store.head(tenant, session)
     if head is None:
-        raise NotFound("session_not_found", "There is no such session.", session=session)
+        raise no_session(session)
     return head
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 from placet.core.commands import Command, Names
-from placet.core.errors import Closed, NotFound
+from placet.core.errors import Closed, NotFound, no_session
 from placet.core.state import Session
 from placet.core.values import SALT_BYTES
 from placet.runtime.protected import protect
@@ -59,7 +59,7 @@ class Engine:
         """Give a session as it is now; raises NotFound."""
         found = await self.read(self.store.session, self.tenant, session, names)
         if found is None:
-            raise NotFound("session_not_found", "There is no such session.", session=session)
+            raise no_session(session)
         return found
 
     async def salt(self, session: str) -> str:
@@ -108,6 +108,13 @@ class Engine:
                 run_id=request,
             )
         where = "in this session" if session is not None else "here"
+        if request.startswith("run_"):  # As placet names its runs; a caller may name one otherwise.
+            raise NotFound(
+                "request_not_found",
+                f"There is no such run {where}, and no such request.",
+                hint="`placet runs` lists the runs, and `placet inbox` the requests that wait.",
+                request_id=request,
+            )
         raise NotFound(
             "request_not_found",
             f"There is no such request {where}.",

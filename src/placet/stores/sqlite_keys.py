@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from placet.core.codec import UnreadableValue
-from placet.core.errors import NotFound
+from placet.core.errors import NotFound, no_session
 from placet.stores.sealing import Keys, Seal, can_seal, forged_head, is_sealed, key_missing
 from placet.stores.sqlite_held import held_text, salt_in
 from placet.stores.sqlite_opening import SQL, connect_writer
@@ -202,7 +202,7 @@ def take_under_key(
     key = (tenant, session)
     row = connection.execute(SQL["session"], key).fetchone()
     if row is None:
-        raise NotFound("session_not_found", "There is no such session.", session=session)
+        raise no_session(session)
     seq, salt, _, head, _, data_key, mac, is_erased = row
     if (seq, head.hex()) != (at.seq, at.hash):
         raise forged_head(*key)

@@ -42,7 +42,7 @@ from placet.core.changing import changed
 from placet.core.codec import instant_of, micros_of
 from placet.core.commands import Command, StartRun
 from placet.core.decide import unfold
-from placet.core.errors import NotFound, StoreTrouble
+from placet.core.errors import StoreTrouble, no_session
 from placet.core.state import Session
 from placet.core.values import SALT_BYTES
 from placet.stores.loading import Base, load_named
@@ -361,7 +361,7 @@ def closed() -> StoreTrouble:
 def _new_session(asked: _Asked, now: datetime) -> Base:
     """Give the session that a first run begins; raises NotFound for any other command."""
     if not isinstance(asked.command, StartRun):
-        raise NotFound("session_not_found", "There is no such session.", session=asked.session)
+        raise no_session(asked.session)
     salt = asked.command.salt or secrets.token_hex(SALT_BYTES)
     state = Session(tenant=asked.tenant, id=asked.session, salt=salt, now=now)
     return Base(state=state, head="", wakes={}, stored=False)

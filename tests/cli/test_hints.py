@@ -11,9 +11,12 @@ from placet.core.errors import InvalidDeclaration
 from placet.settings import current_account
 from tests.cli.place import Place, do
 
-CASE = (
-    '[[case]]\nname = "{name}"\ntool = "{tool}"\narguments = {{order_id = "A-1"}}\nexpect = "ask"\n'
-)
+CASE = """[[case]]
+name = "{name}"
+tool = "{tool}"
+arguments = {{order_id = "A-1", amount = 1}}
+expect = "ask"
+"""
 
 
 @pytest.fixture

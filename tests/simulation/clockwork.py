@@ -16,6 +16,7 @@ import contextvars
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Executor
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
@@ -174,9 +175,9 @@ class Clockwork(_EventLoop):
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def run_in_executor(  # type: ignore[override]  # typeshed's is generic in two ways
-        self, executor: None, func: Callable[..., object], *args: object
+        self, executor: Executor | None, func: Callable[..., object], *args: object
     ) -> asyncio.Future[Any]:
-        assert executor is None, "there are no executors"
+        """Do it in this thread, which is the only one, later: whatever the executor is."""
         done = self.create_future()
 
         def ran() -> None:

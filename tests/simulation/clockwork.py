@@ -174,7 +174,7 @@ class Clockwork(_EventLoop):
     ) -> Handle:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
-    def run_in_executor(  # type: ignore[override]  # typeshed's is generic in two ways
+    def run_in_executor(
         self, executor: Executor | None, func: Callable[..., object], *args: object
     ) -> asyncio.Future[Any]:
         """Do it in this thread, which is the only one, later: whatever the executor is."""

@@ -101,32 +101,49 @@ class Worker:
         takes long keeps no other one waiting while there is room.
         """
         stop = stop or asyncio.Event()
-        seen: int | None = None
         under_way: dict[str, asyncio.Task[bool]] = {}
         relaying = None if self.relay is None else asyncio.create_task(self.relay.forever(stop))
         try:
-            while not stop.is_set():
-                try:
-                    seen = await self._look(seen, under_way)
-                    pause = POLL
-                except StoreTrouble as trouble:
-                    self._report("trouble", "", str(trouble))
-                    pause = LEAVE_ALONE
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), pause.total_seconds())
-                if relaying is not None and relaying.done() and not stop.is_set():
-                    relaying.result()
-                for run in [run for run, task in under_way.items() if task.done()]:
-                    under_way.pop(run).result()
-        finally:  # However it ends, what was begun is finished: an outcome is not to be unknown.
-            if relaying is not None and not stop.is_set():
+            await self._until(stop, under_way, relaying)
+        except (Exception, asyncio.CancelledError):
+            if relaying is not None:
                 relaying.cancel()
-            self.end()
-            await asyncio.gather(*under_way.values(), return_exceptions=True)
-            self._ends = Stop()
+            await self._finish(under_way)
+            raise
+        await self._finish(under_way)
         if relaying is not None:
             await relaying
         await self._anchor()
+
+    async def _until(
+        self,
+        stop: asyncio.Event,
+        under_way: dict[str, asyncio.Task[bool]],
+        relaying: asyncio.Task[None] | None,
+    ) -> None:
+        seen: int | None = None
+        while not stop.is_set():
+            try:
+                seen = await self._look(seen, under_way)
+                pause = POLL
+            except StoreTrouble as trouble:
+                self._report("trouble", "", str(trouble))
+                pause = LEAVE_ALONE
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), pause.total_seconds())
+            if relaying is not None and relaying.done() and not stop.is_set():
+                relaying.result()
+            for run in [run for run, task in under_way.items() if task.done()]:
+                under_way.pop(run).result()
+
+    async def _finish(self, under_way: dict[str, asyncio.Task[bool]]) -> None:
+        """Begin nothing more, and wait for what was begun: an outcome is not to be unknown."""
+        self.end()
+        ended = await asyncio.gather(*under_way.values(), return_exceptions=True)
+        self._ends = Stop()
+        for each in ended:
+            if isinstance(each, BaseException):
+                raise each
 
     async def _look(self, seen: int | None, under_way: dict[str, asyncio.Task[bool]]) -> int:
         """Begin what is due and has room; give the state of the store that was looked at."""

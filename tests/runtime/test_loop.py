@@ -13,7 +13,7 @@ from placet import Agent, NoApproverWarning, Placet, PlacetError, ScriptedModel,
 from placet.agent.messages import ModelRequest
 from placet.agent.models.scripted import call, calls, raw_call, say
 from placet.agent.tools import Tool
-from placet.core.state import Resting
+from placet.core.state import Cancelled, Resting
 from placet.core.values import Occurrence
 from placet.stores.sqlite import SqliteStore
 from tests.runtime.desk import Desk, told
@@ -358,7 +358,10 @@ def test_cancelling_a_run_retires_its_requests_with_the_cause(tmp_path: Path) ->
             with pytest.raises(PlacetError) as refused:
                 desk.decide(request, "approve")
             assert refused.value.code == "cancelled"
-            assert "wrong customer" in str(refused.value)
+            assert f"`placet show {request}` says why." in str(refused.value)
+            state = desk.state().requests[request].state
+            assert isinstance(state, Cancelled)
+            assert state.cause == "wrong customer"
         assert all(body.startswith("Cancelled: ana: wrong customer") for body in desk.results())
         assert desk.resume().stop == "cancelled"
         assert done == []

@@ -359,7 +359,9 @@ def test_cancelling_a_run_retires_its_requests_with_the_cause(tmp_path: Path) ->
                 desk.decide(request, "approve")
             assert refused.value.code == "cancelled"
             assert f"`placet show {request}` says why." in str(refused.value)
-            state = desk.state().requests[request].state
+            row = desk.store.find_request("main", request)
+            assert row is not None
+            state = row.request.state
             assert isinstance(state, Cancelled)
             assert state.cause == "wrong customer"
         assert all(body.startswith("Cancelled: ana: wrong customer") for body in desk.results())

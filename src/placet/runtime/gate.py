@@ -222,6 +222,27 @@ class Gate:
         begin = await self._beginning(session, call, stored, fence=fence, child=child)
         return await self._engine.execute(session, begin)
 
+    async def interrupt(self, session: str, call: Call, cause: str) -> None:
+        """End a call that is allowed and that nobody has begun: it may be proposed again.
+
+        It need not be of this gate's tools. Raises a Refusal where it was begun, or frozen anew,
+        meanwhile; one that has its answer keeps it.
+        """
+        look = await self._proposer.look(session, call.at.run)
+        proposed = ToolCall(id=call.tool_call_id, name=call.tool, arguments="")
+        told = wording.interrupted(cause)
+        begin = c.Begin(
+            at=call.at,
+            fence=None,
+            holder=self._holder,
+            digest=call.digest,
+            today=unsound(call.at, proposed, call.call_key, "interrupted", told),
+            eligible=frozenset(),
+            stand_ins={},
+            policy_version=look.standing.version,
+        )
+        await self._engine.execute(session, begin)
+
     async def noted(self, session: str, call: Call, told: str) -> str:
         """Tell of an edit, if there was one, along with what came of the call (G5)."""
         if call.edits_ref is None:

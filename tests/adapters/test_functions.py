@@ -264,6 +264,28 @@ def test_edited_arguments_run_and_every_caller_is_warned_with_the_functions_own_
         required(lambda: refund("A-42", 100))  # What an edit makes is no call of its own.
 
 
+@pytest.mark.promise("G5", "H2")
+def test_a_warning_of_an_edit_tells_no_more_than_the_card_does(tmp_path: Path) -> None:
+    with opened(tmp_path) as placet:
+
+        @placet.guard(session="s", secret=["note"])
+        def push(repo: str, note: str, password: str) -> str:
+            """Push."""
+            return f"pushed to {repo}"
+
+        given = {"repo": "a", "note": "hunter2", "password": "hunter3"}
+        needed = required(lambda: push(**given))
+        edited = {"repo": "b\u200b", "note": "hunter4", "password": "hunter5"}
+        successor = decide(placet, needed, "edit", arguments=edited).successor
+        with pytest.warns(EditedWarning) as warned:
+            assert push(**given) == "pushed to b\u200b"
+        said = str(warned[0].message)
+        assert 'repo: "a" -> "b' in said
+        assert placet.show_sync(successor).changes in said
+        assert "hunter" not in said
+        assert "\u200b" not in said
+
+
 # --- the session ------------------------------------------------------------------------------
 
 

@@ -23,8 +23,9 @@ from placet.adapters.function_values import Results
 from placet.agent.signatures import IdempotencyKey, Signature
 from placet.agent.tools import Tool, ToolOptions, tool
 from placet.core import wording
-from placet.core.canonical import Unreadable, call_digest
-from placet.core.card import changes_of
+from placet.core.canonical import JsonValue, Unreadable, call_digest
+from placet.core.card import changes_of, masked_arguments, masking_for
+from placet.core.display import visible
 from placet.core.errors import (
     ActionRefused,
     ApprovalRequired,
@@ -259,8 +260,10 @@ class GuardedFunction(Generic[R]):
         if call is None or call.edits_ref is None:
             return ""
         changes = await self._engine.payload(session, call.edits_ref)
-        found = changes_of(changes)
-        changes = changes if found is None else wording.changes(found)
+        shown = call.display_ref
+        display = {} if shown is None else json.loads(await self._engine.payload(session, shown))
+        salt = await self._engine.salt(session)
+        changes = _as_on_a_card(changes, display, salt=salt)
         told = f"{call.edited_by} changed the arguments of {self.__name__} before it ran: {changes}"
         return f"{told} [{run}]"
 
@@ -279,6 +282,18 @@ class GuardedFunction(Generic[R]):
             if inspect.isawaitable(told):
                 await told
         await self._runs.end_if_idle(row.session, run)
+
+
+def _as_on_a_card(changes: str, display: Mapping[str, JsonValue], *, salt: str) -> str:
+    """Say what an edit changed as its card does: what a warning says ends up in logs (H2)."""
+    found = changes_of(changes) or []
+    masking = masking_for(display, (), salt=salt, language="en")
+    for change in found:
+        name = str(change.get("name"))
+        for side in change.keys() & {"old", "new"}:
+            one = masked_arguments(masking, {name: change[side]})
+            ((change["name"], change[side]),) = one.items()
+    return visible(wording.changes(found))
 
 
 def _called(function: Callable[..., Any]) -> inspect.Signature:

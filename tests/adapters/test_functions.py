@@ -221,6 +221,12 @@ def test_an_outcome_that_nobody_knows_is_put_to_a_person(tmp_path: Path) -> None
             (settlement,) = required(partial(refund, order, 129)).requests
             assert needed.value.requests == (settlement,)
             assert needed.value.hint.startswith(f"`placet settle {settlement}`")
+            assert needed.value.message == (
+                "Nobody knows whether refund has acted: people must find out."
+            )
+            held = required(partial(refund, order, 1))
+            assert held.requests == (settlement,)
+            assert held.message.startswith("refund has not run: another action")
             happened = {"A-1": True, "A-2": None}.get(order, False)
             placet.settle_sync(settlement, by="ana", happened=happened, detail="receipt 9")
         assert refund("A-1", 129) == "receipt 9"

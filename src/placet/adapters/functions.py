@@ -198,10 +198,15 @@ class GuardedFunction(Generic[R]):
                 held_by=found.held_by,
             )
         first = (await self._engine.find_request(found.requests[0])).request
-        whose = "another action of its session goes first, and " if found.held_by else ""
+        message = f"{name} has not run: people must act."
+        if found.held_by:
+            message = f"{name} has not run: another action of its session goes first, and people"
+            message += " must act."
+        elif first.kind == "settlement":
+            message = f"Nobody knows whether {name} has acted: people must find out."
         command = wording.command_for(first.id, first.kind)
         return ApprovalRequired(
-            f"{name} has not run: {whose}people must act.",
+            message,
             hint=f"`{command}` does; then call {name} again with the same arguments.",
             requests=found.requests,
             run_id=run,

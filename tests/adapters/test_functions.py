@@ -25,7 +25,7 @@ from placet.adapters import function_runs
 from placet.agent.models.scripted import call, say
 from placet.client import NoApproverWarning
 from placet.core import commands as c
-from placet.core.errors import ActionRefused, ApprovalRequired
+from placet.core.errors import ActionRefused, ApprovalRequired, InProgress
 from placet.guarding import EditedWarning
 from placet.stores.sqlite import SqliteStore
 from tests.adapters.guards import opened, paid, refund_of, required
@@ -305,12 +305,44 @@ def test_while_a_call_waits_another_of_its_session_is_told_what_comes_first(
         second = required(lambda: refund("A-42", 1))
         assert (second.requests, second.held_by) == (first.requests, first.requests[0])
         assert [stop for _, stop in stops(placet)] == [None]
+        assert second.hint == (
+            f"`placet approve {first.requests[0]}` does; then call refund again as it was called"
+            f" there ({first.run_id}), and after it call refund again with the same arguments."
+        )
         decide(placet, first)
         monkeypatch.setattr(function_runs, "BUSY_LASTS", timedelta(0))
-        assert code_of(lambda: refund("A-42", 1)) == "run_active"
+        with pytest.raises(InProgress) as busy:
+            refund("A-42", 1)
+        assert (busy.value.code, busy.value.ids) == ("run_active", {"run_id": first.run_id})
+        assert "a call of refund goes first, which may go on" in busy.value.message
+        assert f"`placet cancel {first.run_id}`" in busy.value.hint
         refund("A-42", 129)
         assert required(lambda: refund("A-42", 1)).held_by == ""
     assert paid(tmp_path) == ["A-42 129"]
+
+
+@pytest.mark.promise("D4", "G8")
+def test_behind_a_call_that_an_unknown_outcome_holds_another_is_told_of_the_settlement(
+    tmp_path: Path,
+) -> None:
+    lost = [True]
+
+    def broken() -> None:
+        if lost.pop():
+            raise ConnectionResetError
+
+    with opened(tmp_path) as placet:
+        refund = refund_of(placet, tmp_path, before=broken, approval="never")
+        first = required(lambda: refund("A-42", 129))
+        placet.cancel_sync(first.run_id, by="ana")
+        for amount in (1, 2):
+            needed = required(partial(refund, "A-42", amount))
+            assert (needed.requests, needed.held_by) == (first.requests, first.requests[0])
+            assert needed.hint.endswith("does; then call refund again with the same arguments.")
+        placet.settle_sync(first.requests[0], by="ana", happened=False)
+        lost += [False, False]
+        assert refund("A-42", 1) == "refunded 1 for A-42"
+        assert refund("A-42", 2) == "refunded 2 for A-42"
 
 
 @pytest.mark.promise("G8")
@@ -325,7 +357,9 @@ def test_an_agents_run_that_waits_in_the_session_is_not_superseded(tmp_path: Pat
         placet.add(Agent(name="support", model=ScriptedModel(script), tools=[send]))
         waiting = placet.run_sync("support", "go", session="order-A-42").waiting
         refund = refund_of(placet, tmp_path)
-        assert required(lambda: refund("A-42", 129)).requests == waiting
+        needed = required(lambda: refund("A-42", 129))
+        assert needed.requests == waiting
+        assert f"goes on first (`placet resume {placet.runs_sync()[0].run.id}`" in needed.hint
         placet.decide_sync(waiting[0], "reject", by="ana", reason="no")
         placet.resume_sync(placet.runs_sync()[0].run.id)
         assert required(lambda: refund("A-42", 129)).held_by == ""

@@ -32,7 +32,7 @@ from placet.core import wording
 from placet.core import work as w
 from placet.core.canonical import digest_of, short_id
 from placet.core.errors import Closed, Conflict, InProgress, NotFound, PlacetError, Refusal
-from placet.core.state import Allowed, Call, CallOver, Run, RunOver, Session
+from placet.core.state import Allowed, Call, CallOver, Open, Run, RunOver, Session
 from placet.core.values import Occurrence, keyed
 from placet.runtime.engine import new_salt
 from placet.runtime.hosted_drivers import LEFT_ALONE
@@ -137,7 +137,7 @@ class Runs:
                 if waiting is not None:
                     return run, waiting
                 if loop.time() > until or not wanted():
-                    raise self._held(refusal) from None
+                    raise await self._held(asked.session, refusal) from None
                 await asyncio.sleep(LOOK_AGAIN.total_seconds())
                 continue
             if isinstance(found, Waiting):
@@ -237,7 +237,9 @@ class Runs:
             await self._brought_on(state, state.runs[run])
         state = await self._engine.session(session, c.Names(runs=(run,)))
         work = w.next_work(state, run)
-        requests = work.requests if isinstance(work, w.Wait) else ()
+        if not isinstance(work, w.Wait):
+            return None
+        requests = work.requests or _open(state, work.held_by)
         return Waiting(requests=requests, held_by=requests[0]) if requests else None
 
     async def _brought_on(self, state: Session, run: Run) -> None:
@@ -254,13 +256,26 @@ class Runs:
             with suppress(Refusal):  # It is its own caller's to go on with.
                 await self._placet.resume(run.id)
 
-    def _held(self, busy: PlacetError) -> InProgress:
-        return InProgress(
-            "run_active",
-            f"{self._name} has not run: another run of its session is under way, or goes first.",
-            hint="Call it again once that one is over, or cancel that one.",
-            **busy.ids,
-        )
+    async def _held(self, session: str, busy: PlacetError) -> InProgress:
+        """Say what goes first, and how it comes to its end."""
+        state = await self._engine.session(session, c.Names(runs=(busy.ids["run_id"],)))
+        other = state.runs[busy.ids["run_id"]]
+        why = "another run of its session is under way, or goes first."
+        hint = "Call it again once that one is over, or cancel that one."
+        if other.guard is not None and isinstance(w.next_work(state, other.id), w.ResumeHost):
+            why = (
+                f"a call of {other.agent} goes first, which may go on and waits to be called again."
+            )
+            hint = f"Call {other.agent} again as it was called there, and after it {self._name};"
+            hint += f" or end that one: `placet cancel {other.id}`."
+        return InProgress("run_active", f"{self._name} has not run: {why}", hint=hint, **busy.ids)
+
+
+def _open(state: Session, held_by: tuple[str, ...]) -> tuple[str, ...]:
+    """Give those of what holds a call that are requests on which people are to act."""
+    return tuple(
+        by for by in held_by if by in state.requests and isinstance(state.requests[by].state, Open)
+    )
 
 
 def _is_again(answer: Answered, *, was_proposed: bool) -> bool:

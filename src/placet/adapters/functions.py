@@ -36,6 +36,7 @@ from placet.core.errors import (
     NotPermitted,
     Refusal,
 )
+from placet.core.state import Request
 from placet.guarding import EditedWarning, Terms
 from placet.portal import blocking
 from placet.runtime.authority import refuse_inside_tool
@@ -205,13 +206,25 @@ class GuardedFunction(Generic[R]):
         elif first.kind == "settlement":
             message = f"Nobody knows whether {name} has acted: people must find out."
         command = wording.command_for(first.id, first.kind)
+        before = await self._then(first) if found.held_by else ""
         return ApprovalRequired(
             message,
-            hint=f"`{command}` does; then call {name} again with the same arguments.",
+            hint=f"`{command}` does; then {before}call {name} again with the same arguments.",
             requests=found.requests,
             run_id=run,
             held_by=found.held_by,
         )
+
+    async def _then(self, first: Request) -> str:
+        """Say how an action that goes first goes on, once people have acted on its request."""
+        other = (await self._engine.find_run(first.at.run)).run
+        if other.guard != "untold":
+            return (
+                f"run {other.id} goes on first (`placet resume {other.id}`, or a worker); after it "
+            )
+        if first.kind == "settlement":  # With its answer that one is over.
+            return ""
+        return f"call {other.agent} again as it was called there ({other.id}), and after it "
 
     async def _changed(self, until: float) -> None:
         """Wait until something was committed, or it is time to look all the same."""

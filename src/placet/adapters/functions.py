@@ -207,9 +207,12 @@ class GuardedFunction(Generic[R]):
             message = f"Nobody knows whether {name} has acted: people must find out."
         command = wording.command_for(first.id, first.kind)
         before = await self._then(first) if found.held_by else ""
+        does = f"`{command}` does"
+        if first.kind == "settlement" and not found.held_by and self._results.wanted:
+            does += f", which takes the result (--happened) as {self._results.wanted}"
         return ApprovalRequired(
             message,
-            hint=f"`{command}` does; then {before}call {name} again with the same arguments.",
+            hint=f"{does}; then {before}call {name} again with the same arguments.",
             requests=found.requests,
             run_id=run,
             held_by=found.held_by,
@@ -264,11 +267,13 @@ class GuardedFunction(Generic[R]):
         try:
             value = self._results.read(found.result, by_hand=found.by_hand)
         except ValueError as error:
+            hint = f"It is done; what is on record is not what {self.__name__} returns"
+            if found.by_hand:
+                hint += (
+                    f" ({self._results.wanted}): a person wrote it down, and `told` has it whole"
+                )
             raise ActionRefused(
-                "result_unreadable",
-                found.told,
-                hint=f"It is done; what is on record is not what {self.__name__} returns.",
-                run_id=run,
+                "result_unreadable", found.told, hint=f"{hint}.", run_id=run
             ) from error
         return _Done(value=value, edit=edit)
 

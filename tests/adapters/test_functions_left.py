@@ -66,10 +66,11 @@ class Looks:
 
 
 def looking(
-    placet: Placet, place: Path, looks: Callable[[str], None], **options: Any
+    placet: Placet, place: Path, looks: Callable[[str], None], *, told: Any = None, **options: Any
 ) -> Guarded[str]:
     """Give a refund that nobody is asked about, in one session, whose world is looked at."""
-    refund = refund_of(placet, place, guard={"session": ONE}, approval="never", **options)
+    terms = {"session": ONE, "on_decided": told}
+    refund = refund_of(placet, place, guard=terms, approval="never", **options)
 
     @refund.environment
     def world(order: str, amount: int) -> str:
@@ -157,12 +158,13 @@ def test_a_call_that_is_left_again_and_again_comes_to_its_turn(
 
 
 @pytest.mark.promise("D5", "G7")
+@pytest.mark.parametrize("told", [None, print])
 def test_a_call_that_may_be_anothers_to_begin_is_left_to_it_for_a_while_and_made_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Any
 ) -> None:
     looks, clock = Looks(stops_at=2), Clock()
     with opened(tmp_path, clock=clock) as placet, ThreadPoolExecutor() as others:
-        refund = looking(placet, tmp_path, looks)
+        refund = looking(placet, tmp_path, looks, told=told)
         away = others.submit(refund, "A", 1)
         assert looks.reached.wait(60)
         with monkeypatch.context() as patch:

@@ -8,7 +8,7 @@ parts between the marks.
 
 from __future__ import annotations
 
-from placet import ActionRefused, ApprovalRequired, Guarded, IdempotencyKey, Placet
+from placet import ActionRefused, ApprovalRequired, Guarded, IdempotencyKey, InProgress, Placet
 
 
 # Shown: a guarded function.
@@ -43,6 +43,8 @@ def main() -> None:
             print("waits for", *needed.requests)
         except ActionRefused as refused:
             print(refused.code, refused.told)
+        except InProgress as busy:  # Another action of the order goes first.
+            print(busy)
 
 
 # Shown: an app.

@@ -16,6 +16,9 @@ from tests.runtime.life import Killer, Kind
 
 PHASES = ("ask", "approve", "call")
 
+#: The session of calls that meet one another.
+ONE = "one"
+
 
 def guarded(placet: Placet, place: Path, kind: Kind, killer: Killer) -> Guarded[str]:
     """Declare the guarded refund of a life."""
@@ -52,6 +55,30 @@ def run_phase(phase: str, directory: str, kind: Kind, kill_at: int | None) -> No
             case _:
                 called(lambda: refund("A-42", 129))
     (place / f"{phase}.points").write_text(str(killer.passed))
+
+
+def call_between_kills(directory: str, order: str, kill_at: int | None, at_begin: bool) -> None:
+    """Make a call that nobody is asked about; be killed at a point, or as it is to be begun."""
+    killer, looks = Killer(kill_at), Killer(2 if at_begin else None)
+    killer.watch_statements()
+    place = Path(directory)
+    with opened(place) as placet:
+        refund = refund_of(
+            placet,
+            place,
+            before=lambda: killer.point("before the effect"),
+            after=lambda: killer.point("after the effect"),
+            guard={"session": ONE},
+            approval="never",
+        )
+
+        @refund.environment
+        def world(order: str, amount: int) -> str:
+            looks.point("a look at the world: to propose, and then to begin")
+            return "the same"
+
+        refund(order, 1)
+    (place / "points").write_text(str(killer.passed))
 
 
 def called(call: Callable[[], str]) -> str:
@@ -101,7 +128,7 @@ def contender(place: str, number: int, barrier: Any, rounds: int, how: str, answ
     """Call each round's refund at the same moment as all others."""
     options: dict[str, Any] = {} if how == "approved" else {"approval": "never"}
     is_one = how == "one session"
-    terms: dict[str, Any] = {"session": "one"} if is_one else {}
+    terms: dict[str, Any] = {"session": ONE} if is_one else {}
     with opened(Path(place)) as placet:
         refund = refund_of(placet, Path(place), guard=terms, **options)
 

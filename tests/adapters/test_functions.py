@@ -25,7 +25,7 @@ from placet.adapters import function_runs
 from placet.agent.models.scripted import call, say
 from placet.client import NoApproverWarning
 from placet.core import commands as c
-from placet.core.errors import ActionRefused, ApprovalRequired
+from placet.core.errors import ActionRefused, ApprovalRequired, InProgress
 from placet.guarding import EditedWarning
 from placet.stores.sqlite import SqliteStore
 from tests.adapters.guards import opened, paid, refund_of, required
@@ -221,6 +221,12 @@ def test_an_outcome_that_nobody_knows_is_put_to_a_person(tmp_path: Path) -> None
             (settlement,) = required(partial(refund, order, 129)).requests
             assert needed.value.requests == (settlement,)
             assert needed.value.hint.startswith(f"`placet settle {settlement}`")
+            assert needed.value.message == (
+                "Nobody knows whether refund has acted: people must find out."
+            )
+            held = required(partial(refund, order, 1))
+            assert held.requests == (settlement,)
+            assert held.message.startswith("refund has not run: another action")
             happened = {"A-1": True, "A-2": None}.get(order, False)
             placet.settle_sync(settlement, by="ana", happened=happened, detail="receipt 9")
         assert refund("A-1", 129) == "receipt 9"
@@ -264,6 +270,28 @@ def test_edited_arguments_run_and_every_caller_is_warned_with_the_functions_own_
         required(lambda: refund("A-42", 100))  # What an edit makes is no call of its own.
 
 
+@pytest.mark.promise("G5", "H2")
+def test_a_warning_of_an_edit_tells_no_more_than_the_card_does(tmp_path: Path) -> None:
+    with opened(tmp_path) as placet:
+
+        @placet.guard(session="s", secret=["note"])
+        def push(repo: str, note: str, password: str) -> str:
+            """Push."""
+            return f"pushed to {repo}"
+
+        given = {"repo": "a", "note": "hunter2", "password": "hunter3"}
+        needed = required(lambda: push(**given))
+        edited = {"repo": "b\u200b", "note": "hunter4", "password": "hunter5"}
+        successor = decide(placet, needed, "edit", arguments=edited).successor
+        with pytest.warns(EditedWarning) as warned:
+            assert push(**given) == "pushed to b\u200b"
+        said = str(warned[0].message)
+        assert 'repo: "a" -> "b' in said
+        assert placet.show_sync(successor).changes in said
+        assert "hunter" not in said
+        assert "\u200b" not in said
+
+
 # --- the session ------------------------------------------------------------------------------
 
 
@@ -277,12 +305,44 @@ def test_while_a_call_waits_another_of_its_session_is_told_what_comes_first(
         second = required(lambda: refund("A-42", 1))
         assert (second.requests, second.held_by) == (first.requests, first.requests[0])
         assert [stop for _, stop in stops(placet)] == [None]
+        assert second.hint == (
+            f"`placet approve {first.requests[0]}` does; then call refund again as it was called"
+            f" there ({first.run_id}), and after it call refund again with the same arguments."
+        )
         decide(placet, first)
         monkeypatch.setattr(function_runs, "BUSY_LASTS", timedelta(0))
-        assert code_of(lambda: refund("A-42", 1)) == "run_active"
+        with pytest.raises(InProgress) as busy:
+            refund("A-42", 1)
+        assert (busy.value.code, busy.value.ids) == ("run_active", {"run_id": first.run_id})
+        assert "a call of refund goes first, which may go on" in busy.value.message
+        assert f"`placet cancel {first.run_id}`" in busy.value.hint
         refund("A-42", 129)
         assert required(lambda: refund("A-42", 1)).held_by == ""
     assert paid(tmp_path) == ["A-42 129"]
+
+
+@pytest.mark.promise("D4", "G8")
+def test_behind_a_call_that_an_unknown_outcome_holds_another_is_told_of_the_settlement(
+    tmp_path: Path,
+) -> None:
+    lost = [True]
+
+    def broken() -> None:
+        if lost.pop():
+            raise ConnectionResetError
+
+    with opened(tmp_path) as placet:
+        refund = refund_of(placet, tmp_path, before=broken, approval="never")
+        first = required(lambda: refund("A-42", 129))
+        placet.cancel_sync(first.run_id, by="ana")
+        for amount in (1, 2):
+            needed = required(partial(refund, "A-42", amount))
+            assert (needed.requests, needed.held_by) == (first.requests, first.requests[0])
+            assert needed.hint.endswith("does; then call refund again with the same arguments.")
+        placet.settle_sync(first.requests[0], by="ana", happened=False)
+        lost += [False, False]
+        assert refund("A-42", 1) == "refunded 1 for A-42"
+        assert refund("A-42", 2) == "refunded 2 for A-42"
 
 
 @pytest.mark.promise("G8")
@@ -297,7 +357,9 @@ def test_an_agents_run_that_waits_in_the_session_is_not_superseded(tmp_path: Pat
         placet.add(Agent(name="support", model=ScriptedModel(script), tools=[send]))
         waiting = placet.run_sync("support", "go", session="order-A-42").waiting
         refund = refund_of(placet, tmp_path)
-        assert required(lambda: refund("A-42", 129)).requests == waiting
+        needed = required(lambda: refund("A-42", 129))
+        assert needed.requests == waiting
+        assert f"goes on first (`placet resume {placet.runs_sync()[0].run.id}`" in needed.hint
         placet.decide_sync(waiting[0], "reject", by="ana", reason="no")
         placet.resume_sync(placet.runs_sync()[0].run.id)
         assert required(lambda: refund("A-42", 129)).held_by == ""

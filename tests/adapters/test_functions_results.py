@@ -18,7 +18,6 @@ from placet.core import wording
 from placet.core.errors import ActionRefused
 from placet.guarding import EditedWarning
 from tests.adapters.guards import opened, required
-from tests.runtime.desk import code_of
 
 
 @dataclass
@@ -123,6 +122,7 @@ def test_a_result_that_cannot_be_kept_is_returned_once_and_never_made_up(
         (int, "9", 9),
         (str | None, "9 a", "9 a"),
         (Any, "9 a", "9 a"),
+        (None, "it was sent", None),
     ],
 )
 def test_what_a_person_found_out_is_read_as_what_the_function_returns(
@@ -138,12 +138,17 @@ def test_what_a_person_found_out_is_read_as_what_the_function_returns(
         (settlement,) = required(lambda: guarded(1)).requests
         placet.settle_sync(settlement, by="ana", happened=True, detail=detail)
         assert guarded(1) == value
-        (settlement,) = required(lambda: guarded(2)).requests
-        placet.settle_sync(settlement, by="ana", happened=True, detail="who knows")
+        needed = required(lambda: guarded(2))
+        placet.settle_sync(needed.requests[0], by="ana", happened=True, detail="who knows")
         if annotation is int:
-            assert code_of(lambda: guarded(2)) == "result_unreadable"
+            assert "takes the result (--happened) as JSON of int;" in needed.hint
+            with pytest.raises(ActionRefused) as refused:
+                guarded(2)
+            assert refused.value.code == "result_unreadable"
+            assert "(JSON of int): a person wrote it down" in refused.value.hint
+            assert refused.value.told.startswith("who knows")
         else:
-            assert guarded(2) == "who knows"
+            assert guarded(2) == (None if annotation is None else "who knows")
 
 
 @pytest.mark.slow

@@ -49,6 +49,41 @@ def test_an_edit_keeps_the_claim_and_hides_the_old_secret_from_the_card(tmp_path
         ]
 
 
+@pytest.mark.promise("G5", "H2")
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_model_is_told_of_an_edit_without_what_the_tool_declares_secret(
+    tmp_path: Path, fails: bool
+) -> None:
+    given: list[Any] = []
+
+    @tool(secret=["token", "card.number"])
+    def push(repo: str, token: str, card: dict[str, str]) -> str:
+        """Push."""
+        given.append((token, card["number"]))
+        if fails:
+            raise LookupError("no such repo")
+        return "pushed"
+
+    proposed: dict[str, Any] = {
+        "repo": "a",
+        "token": "hunter2-old",
+        "card": {"of": "bob", "number": "old"},
+    }
+    edited = {"repo": "b", "token": "hunter2-new", "card": {"of": "eve", "number": "new"}}
+    with Desk(tmp_path, [call("push", **proposed), say("ok")], [push]) as desk:
+        (request,) = desk.start().waiting
+        desk.decide(request, "edit", arguments=edited)
+        assert desk.resume().stop == "final"
+        assert given == [("hunter2-new", "new")]
+        (told,) = desk.results()
+        assert (
+            'repo: "a" -> "b"; token: "‹secret, 11 characters›" -> "‹secret, 11 characters›"; '
+            'card: {"of": "bob", "number": "‹secret, 3 characters›"}'
+            ' -> {"of": "eve", "number": "‹secret, 3 characters›"}\n'
+        ) in told
+        assert ("LookupError: no such repo" if fails else "pushed") in told
+
+
 @pytest.mark.promise("G13", "H1")
 def test_a_void_keeps_the_claim_and_says_what_changed(tmp_path: Path) -> None:
     world = ["one"]

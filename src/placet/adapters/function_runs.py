@@ -11,25 +11,33 @@ A session has one run at a time, and one that is there is never superseded. What
 call is brought on as far as that needs nothing of another's function: a deadline is kept, a lost
 attempt taken from the dead, a run that has its answer ended. So a process that died in the middle
 of a call keeps nobody from the next.
+
+A call that was proposed, may run and was not begun is its caller's to begin, and nobody is woken
+for it. A caller who leaves it ends it, and what a caller has left without that (it was killed, or
+is not to be seen) any other call of the session ends: as interrupted, so that whoever makes it
+again proposes it in a further run. Whether the intent or that end comes first, the store decides.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from placet.core import commands as c
+from placet.core import wording
 from placet.core import work as w
 from placet.core.canonical import digest_of, short_id
 from placet.core.errors import Closed, Conflict, InProgress, NotFound, PlacetError, Refusal
-from placet.core.state import Call, CallOver, Run, RunOver, Session
+from placet.core.state import Allowed, Call, CallOver, Open, Run, RunOver, Session
 from placet.core.values import Occurrence, keyed
 from placet.runtime.engine import new_salt
+from placet.runtime.hosted_drivers import LEFT_ALONE
 from placet.runtime.hosting import LOOK_AGAIN, Answered, Entry, Hosting, Waiting
+from placet.runtime.processes import is_gone
 from placet.runtime.proposing import ToolCall
 
 if TYPE_CHECKING:
@@ -44,11 +52,21 @@ LEFT_TO_BEGIN = timedelta(seconds=5)
 #: How often a call that did not run, and may be proposed again, is proposed.
 MOST_AGAIN = 100
 
+#: How often a caller who leaves a call ends it. One that is made again and again, each time for
+#: too short a while, then stays proposed, and so comes to its turn.
+MOST_LEFT = 10
+
+#: Why a call is ended that was proposed and not begun.
+LEFT = "whoever made the call left before it was begun."
+
 #: Refusals that say that another run of the session comes first.
 _BUSY = frozenset({"run_waiting", "run_open", "run_active"})
 
 #: Refusals that another process explains, which was at the same call meanwhile.
 _MEANWHILE = frozenset({"run_over", "run_exists", "other_salt"})
+
+#: What is told of a call that was left.
+_TOLD_LEFT = wording.interrupted(LEFT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,16 +117,17 @@ class Runs:
                 if not is_over:
                     await self._hosting.end(asked.session, run)
                 answer = await self._answer(asked.session, call)
-                if answer is not None and (answer.code != "interrupted" or run in asked.proposed):
+                if answer is not None and not _is_again(answer, was_proposed=run in asked.proposed):
                     return run, answer
                 again += 1
                 continue
             try:
-                at = await self._proposed(asked, state, run, call, salt)
-                asked.proposed.add(run)
-                found = await self._hosting.carry_out(
-                    asked.session, at, body=entry.body, wanted=wanted
-                )
+                async with self._or_let_go(asked.session, run, is_kept=again >= MOST_LEFT):
+                    at = await self._proposed(asked, state, run, call, salt)
+                    asked.proposed.add(run)
+                    found = await self._hosting.carry_out(
+                        asked.session, at, body=entry.body, wanted=wanted
+                    )
             except (Closed, Conflict, InProgress) as refusal:
                 if refusal.code in _MEANWHILE:
                     continue
@@ -118,12 +137,14 @@ class Runs:
                 if waiting is not None:
                     return run, waiting
                 if loop.time() > until or not wanted():
-                    raise self._held(refusal) from None
+                    raise await self._held(asked.session, refusal) from None
                 await asyncio.sleep(LOOK_AGAIN.total_seconds())
                 continue
-            if isinstance(found, Answered):
-                await self._hosting.end(asked.session, run)
-            return run, found
+            if isinstance(found, Waiting):
+                return run, found
+            await self._hosting.end(asked.session, run)
+            if not _is_again(found, was_proposed=True):
+                return run, found
         raise Closed("run_over", f"{self._name} was proposed again too often.", run_id=run)
 
     async def found(self, session: str, run: str) -> tuple[Session | None, Call | None]:
@@ -164,6 +185,45 @@ class Runs:
         )
         return at
 
+    # --- what is left before it is begun ------------------------------------------------------
+
+    @asynccontextmanager
+    async def _or_let_go(self, session: str, run: str, *, is_kept: bool) -> AsyncIterator[None]:
+        """Leave nothing behind of a run that its caller leaves before the call was begun.
+
+        Ending the run comes first: that waits until the store has done what it was handed before.
+        Where this fails too, others see to it.
+        """
+        try:
+            yield
+        except BaseException as error:
+            goes_on = isinstance(error, PlacetError) and error.code in _BUSY | _MEANWHILE
+            if not is_kept and not goes_on:
+                with suppress(PlacetError):
+                    await self._hosting.end(session, run)
+                    _, call = await self.found(session, run)
+                    if call is not None and isinstance(call.state, Allowed):
+                        await self._interrupt(session, call)
+            raise
+
+    async def _interrupt(self, session: str, call: Call) -> None:
+        """End a call that was left, and its run, unless it was begun meanwhile."""
+        with suppress(Refusal):
+            await self._hosting.gate.interrupt(session, call, LEFT)
+            await self._hosting.end(session, call.at.run)
+
+    async def _is_left(self, state: Session, call: Call) -> bool:
+        """Say whether a call could be begun, and whoever proposed it does not begin it.
+
+        Who proposed it and lives may be looking at the world before it begins, for a while.
+        """
+        if not isinstance(call.state, Allowed):
+            return False
+        if is_gone(await self._hosting.proposer(state.id, call.at.run)):
+            return True
+        is_late = state.now - state.runs[call.at.run].started_at >= LEFT_ALONE
+        return is_late and w.held_by(state, call) is None
+
     # --- what comes before (G8) ---------------------------------------------------------------
 
     async def _before(self, session: str, run: str) -> Waiting | None:
@@ -177,7 +237,9 @@ class Runs:
             await self._brought_on(state, state.runs[run])
         state = await self._engine.session(session, c.Names(runs=(run,)))
         work = w.next_work(state, run)
-        requests = work.requests if isinstance(work, w.Wait) else ()
+        if not isinstance(work, w.Wait):
+            return None
+        requests = work.requests or _open(state, work.held_by)
         return Waiting(requests=requests, held_by=requests[0]) if requests else None
 
     async def _brought_on(self, state: Session, run: Run) -> None:
@@ -188,17 +250,40 @@ class Runs:
                 await self._hosting.end(state.id, run.id)
         elif not any(call.open for call in calls):
             await self._hosting.end(state.id, run.id)
+        elif await self._is_left(state, calls[-1]):
+            await self._interrupt(state.id, calls[-1])
         elif run.guard == "untold":
             with suppress(Refusal):  # It is its own caller's to go on with.
                 await self._placet.resume(run.id)
 
-    def _held(self, busy: PlacetError) -> InProgress:
-        return InProgress(
-            "run_active",
-            f"{self._name} has not run: another run of its session is under way, or goes first.",
-            hint="Call it again once that one is over, or cancel that one.",
-            **busy.ids,
-        )
+    async def _held(self, session: str, busy: PlacetError) -> InProgress:
+        """Say what goes first, and how it comes to its end."""
+        state = await self._engine.session(session, c.Names(runs=(busy.ids["run_id"],)))
+        other = state.runs[busy.ids["run_id"]]
+        why = "another run of its session is under way, or goes first."
+        hint = "Call it again once that one is over, or cancel that one."
+        if other.guard is not None and isinstance(w.next_work(state, other.id), w.ResumeHost):
+            why = (
+                f"a call of {other.agent} goes first, which may go on and waits to be called again."
+            )
+            hint = f"Call {other.agent} again as it was called there, and after it {self._name};"
+            hint += f" or end that one: `placet cancel {other.id}`."
+        return InProgress("run_active", f"{self._name} has not run: {why}", hint=hint, **busy.ids)
+
+
+def _open(state: Session, held_by: tuple[str, ...]) -> tuple[str, ...]:
+    """Give those of what holds a call that are requests on which people are to act."""
+    return tuple(
+        by for by in held_by if by in state.requests and isinstance(state.requests[by].state, Open)
+    )
+
+
+def _is_again(answer: Answered, *, was_proposed: bool) -> bool:
+    """Say whether a call with this answer is proposed again by a caller who proposed it, or not.
+
+    Who proposed it is told that it did not run, unless it is only that another left it.
+    """
+    return answer.code == "interrupted" and (not was_proposed or answer.told == _TOLD_LEFT)
 
 
 def _is_over(state: Session | None, run: str) -> bool:

@@ -8,6 +8,7 @@ JSON). Nothing here judges a call.
 
 from __future__ import annotations
 
+import inspect
 import typing
 from typing import Any
 
@@ -25,6 +26,8 @@ class Results:
         returns = typing.get_type_hints(function, include_extras=True).get("return", Any)
         self._is_text = returns is str
         self._is_free = returns in (Any, object)
+        self._is_none = returns is type(None)
+        self._named = inspect.formatannotation(returns)
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(returns)
         except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation) as error:
@@ -33,6 +36,12 @@ class Results:
                 f"Guard of {name}: what it returns cannot be read back from the record.",
                 hint="Return what JSON can hold, and annotate it so.",
             ) from error
+
+    @property
+    def wanted(self) -> str:
+        """Say what a person who found out what the result was writes down; empty: any text."""
+        is_any = self._is_text or self._is_free or self._is_none
+        return "" if is_any else f"JSON of {self._named}"
 
     def written(self, result: Any) -> str:
         """Write a result down. The function has acted: whatever it returned, this does not fail."""
@@ -48,10 +57,13 @@ class Results:
     def read(self, text: str, *, by_hand: bool) -> Any:
         """Read a result back; raises ValueError where it is not what the function returns.
 
-        What a person wrote `by_hand`, who found out what the result was, may be a plain text.
+        What a person wrote `by_hand`, who found out what the result was, may be a plain text; of
+        a function that returns nothing it may be any.
         """
         if self._is_text:
             return text
+        if self._is_none and by_hand:
+            return None
         try:
             return self._adapter.validate_json(text)
         except ValidationError:

@@ -23,8 +23,9 @@ from placet.adapters.function_values import Results
 from placet.agent.signatures import IdempotencyKey, Signature
 from placet.agent.tools import Tool, ToolOptions, tool
 from placet.core import wording
-from placet.core.canonical import Unreadable, call_digest
-from placet.core.card import changes_of
+from placet.core.canonical import JsonValue, Unreadable, call_digest
+from placet.core.card import changes_of, masked_arguments, masking_for
+from placet.core.display import visible
 from placet.core.errors import (
     ActionRefused,
     ApprovalRequired,
@@ -35,6 +36,7 @@ from placet.core.errors import (
     NotPermitted,
     Refusal,
 )
+from placet.core.state import Request
 from placet.guarding import EditedWarning, Terms
 from placet.portal import blocking
 from placet.runtime.authority import refuse_inside_tool
@@ -197,15 +199,35 @@ class GuardedFunction(Generic[R]):
                 held_by=found.held_by,
             )
         first = (await self._engine.find_request(found.requests[0])).request
-        whose = "another action of its session goes first, and " if found.held_by else ""
+        message = f"{name} has not run: people must act."
+        if found.held_by:
+            message = f"{name} has not run: another action of its session goes first, and people"
+            message += " must act."
+        elif first.kind == "settlement":
+            message = f"Nobody knows whether {name} has acted: people must find out."
         command = wording.command_for(first.id, first.kind)
+        before = await self._then(first) if found.held_by else ""
+        does = f"`{command}` does"
+        if first.kind == "settlement" and not found.held_by and self._results.wanted:
+            does += f", which takes the result (--happened) as {self._results.wanted}"
         return ApprovalRequired(
-            f"{name} has not run: {whose}people must act.",
-            hint=f"`{command}` does; then call {name} again with the same arguments.",
+            message,
+            hint=f"{does}; then {before}call {name} again with the same arguments.",
             requests=found.requests,
             run_id=run,
             held_by=found.held_by,
         )
+
+    async def _then(self, first: Request) -> str:
+        """Say how an action that goes first goes on, once people have acted on its request."""
+        other = (await self._engine.find_run(first.at.run)).run
+        if other.guard != "untold":
+            return (
+                f"run {other.id} goes on first (`placet resume {other.id}`, or a worker); after it "
+            )
+        if first.kind == "settlement":  # With its answer that one is over.
+            return ""
+        return f"call {other.agent} again as it was called there ({other.id}), and after it "
 
     async def _changed(self, until: float) -> None:
         """Wait until something was committed, or it is time to look all the same."""
@@ -245,11 +267,13 @@ class GuardedFunction(Generic[R]):
         try:
             value = self._results.read(found.result, by_hand=found.by_hand)
         except ValueError as error:
+            hint = f"It is done; what is on record is not what {self.__name__} returns"
+            if found.by_hand:
+                hint += (
+                    f" ({self._results.wanted}): a person wrote it down, and `told` has it whole"
+                )
             raise ActionRefused(
-                "result_unreadable",
-                found.told,
-                hint=f"It is done; what is on record is not what {self.__name__} returns.",
-                run_id=run,
+                "result_unreadable", found.told, hint=f"{hint}.", run_id=run
             ) from error
         return _Done(value=value, edit=edit)
 
@@ -259,8 +283,10 @@ class GuardedFunction(Generic[R]):
         if call is None or call.edits_ref is None:
             return ""
         changes = await self._engine.payload(session, call.edits_ref)
-        found = changes_of(changes)
-        changes = changes if found is None else wording.changes(found)
+        shown = call.display_ref
+        display = {} if shown is None else json.loads(await self._engine.payload(session, shown))
+        salt = await self._engine.salt(session)
+        changes = _as_on_a_card(changes, display, salt=salt)
         told = f"{call.edited_by} changed the arguments of {self.__name__} before it ran: {changes}"
         return f"{told} [{run}]"
 
@@ -279,6 +305,18 @@ class GuardedFunction(Generic[R]):
             if inspect.isawaitable(told):
                 await told
         await self._runs.end_if_idle(row.session, run)
+
+
+def _as_on_a_card(changes: str, display: Mapping[str, JsonValue], *, salt: str) -> str:
+    """Say what an edit changed as its card does: what a warning says ends up in logs (H2)."""
+    found = changes_of(changes) or []
+    masking = masking_for(display, (), salt=salt, language="en")
+    for change in found:
+        name = str(change.get("name"))
+        for side in change.keys() & {"old", "new"}:
+            one = masked_arguments(masking, {name: change[side]})
+            ((change["name"], change[side]),) = one.items()
+    return visible(wording.changes(found))
 
 
 def _called(function: Callable[..., Any]) -> inspect.Signature:

@@ -15,10 +15,11 @@ from dataclasses import replace
 from placet.core import commands as c
 from placet.core import wording
 from placet.core.canonical import JsonValue, short_id
-from placet.core.card import changes_of
+from placet.core.card import changes_of, masked_arguments
 from placet.core.deciding_steps import is_known
 from placet.core.errors import InvalidInput
 from placet.core.events import AttemptBegun
+from placet.core.masking import Masking
 from placet.core.state import Asking, Call, Request
 from placet.core.values import (
     Allow,
@@ -177,8 +178,7 @@ class Gate:
         it.
         """
         call, stored = await self._attempts.frozen(session, at)
-        edits = call.edits_ref
-        changes = "" if edits is None else await self._engine.payload(session, edits)
+        changes = await self._changes_told(session, call)
         begin = await self._beginning(session, call, stored, fence=fence)
 
         async def entered(intent: AttemptBegun) -> Outcome:
@@ -222,12 +222,44 @@ class Gate:
         begin = await self._beginning(session, call, stored, fence=fence, child=child)
         return await self._engine.execute(session, begin)
 
+    async def interrupt(self, session: str, call: Call, cause: str) -> None:
+        """End a call that is allowed and that nobody has begun: it may be proposed again.
+
+        It need not be of this gate's tools. Raises a Refusal where it was begun, or frozen anew,
+        meanwhile; one that has its answer keeps it.
+        """
+        look = await self._proposer.look(session, call.at.run)
+        proposed = ToolCall(id=call.tool_call_id, name=call.tool, arguments="")
+        told = wording.interrupted(cause)
+        begin = c.Begin(
+            at=call.at,
+            fence=None,
+            holder=self._holder,
+            digest=call.digest,
+            today=unsound(call.at, proposed, call.call_key, "interrupted", told),
+            eligible=frozenset(),
+            stand_ins={},
+            policy_version=look.standing.version,
+        )
+        await self._engine.execute(session, begin)
+
     async def noted(self, session: str, call: Call, told: str) -> str:
         """Tell of an edit, if there was one, along with what came of the call (G5)."""
         if call.edits_ref is None:
             return told
+        return wording.edited(call.edited_by, await self._changes_told(session, call), told)
+
+    async def _changes_told(self, session: str, call: Call) -> str:
+        """Say what an edit changed, if there was one, without what the tool declares secret (H2).
+
+        The model is given what the new value brought about, and need not have the value.
+        """
+        if call.edits_ref is None:
+            return ""
         changes = await self._engine.payload(session, call.edits_ref)
-        return wording.edited(call.edited_by, _in_words(changes), told)
+        shown = call.display_ref
+        display = {} if shown is None else json.loads(await self._engine.payload(session, shown))
+        return _in_words(changes, display.get("secrets") or ())
 
     async def run_reads(
         self,
@@ -347,7 +379,6 @@ def _noted(call: Call, changes: str, outcome: Outcome) -> Outcome:
     """Tell the model of an edit along with the result (G5)."""
     if call.edits_ref is None:
         return outcome
-    changes = _in_words(changes)
     match outcome:
         case c.Succeeded(told=told):
             return c.Succeeded(told=wording.edited(call.edited_by, changes, told), own=told)
@@ -358,9 +389,24 @@ def _noted(call: Call, changes: str, outcome: Outcome) -> Outcome:
             return outcome
 
 
-def _in_words(changes: str) -> str:
+def _in_words(changes: str, secrets: Sequence[str]) -> str:
     found = changes_of(changes)
-    return changes if found is None else wording.changes(found)
+    if found is None:
+        return changes
+    return wording.changes(_without(each, secrets) for each in found)
+
+
+def _without(change: Mapping[str, JsonValue], secrets: Sequence[str]) -> Mapping[str, JsonValue]:
+    """Mask what is declared secret at or under the argument that a change is of."""
+    name = str(change.get("name"))
+    under = (f"{name}.", f"{name}[]", "*")
+    if not any(path == name or path.startswith(under) for path in secrets):
+        return change
+    masking = Masking(fields=tuple(secrets))
+    masked = dict(change)
+    for side in change.keys() & {"old", "new"}:
+        (masked[side],) = masked_arguments(masking, {name: change[side]}).values()
+    return masked
 
 
 def _changes(before: Mapping[str, JsonValue] | str, after: Mapping[str, JsonValue] | str) -> str:

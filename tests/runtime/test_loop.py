@@ -363,7 +363,7 @@ def test_cancelling_a_run_retires_its_requests_with_the_cause(tmp_path: Path) ->
             assert row is not None
             state = row.request.state
             assert isinstance(state, Cancelled)
-            assert state.cause == "wrong customer"
+            assert state.cause == "ana: wrong customer"
         assert all(body.startswith("Cancelled: ana: wrong customer") for body in desk.results())
         assert desk.resume().stop == "cancelled"
         assert done == []

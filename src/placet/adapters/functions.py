@@ -267,14 +267,11 @@ class GuardedFunction(Generic[R]):
         try:
             value = self._results.read(found.result, by_hand=found.by_hand)
         except ValueError as error:
-            hint = f"It is done; what is on record is not what {self.__name__} returns"
+            hint = f"It is done; what is on record is not what {self.__name__} returns."
             if found.by_hand:
-                hint += (
-                    f" ({self._results.wanted}): a person wrote it down, and `told` has it whole"
-                )
-            raise ActionRefused(
-                "result_unreadable", found.told, hint=f"{hint}.", run_id=run
-            ) from error
+                wanted = self._results.wanted
+                hint = f"It is done; a person wrote down what is not {wanted}, as `told` has it."
+            raise ActionRefused("result_unreadable", found.told, hint=hint, run_id=run) from error
         return _Done(value=value, edit=edit)
 
     async def _edit(self, session: str, run: str) -> str:

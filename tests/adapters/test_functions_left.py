@@ -177,6 +177,26 @@ def test_a_call_that_may_be_anothers_to_begin_is_left_to_it_for_a_while_and_made
         assert is_made_once(placet, tmp_path, "A 1", "B 2")
 
 
+@pytest.mark.promise("D5")
+def test_who_looks_at_the_world_for_long_before_it_proposes_keeps_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, clock = Looks(stops_at=1), Clock()
+    with opened(tmp_path, clock=clock) as placet, ThreadPoolExecutor() as others:
+        refund = looking(placet, tmp_path, looks)
+        away = others.submit(refund, "A", 1)
+        assert looks.reached.wait(60)
+        clock.now += timedelta(seconds=20)
+        with monkeypatch.context() as patch:
+            soon(patch)
+            assert code_of(lambda: refund("B", 2)) == "run_active"
+        looks.go_on.set()
+        assert away.result(60) == "refunded 1 for A"
+        assert refund("B", 2) == "refunded 2 for B"
+        assert is_made_once(placet, tmp_path, "A 1", "B 2")
+        assert [row.run.step for row in placet.runs_sync()] == [1, 1]
+
+
 @pytest.mark.promise("D5", "G7")
 @pytest.mark.parametrize("until_it", ["is under way", "is done"])
 def test_a_caller_who_comes_back_as_its_call_is_ended_is_the_one_who_makes_it(

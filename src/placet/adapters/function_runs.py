@@ -46,8 +46,9 @@ if TYPE_CHECKING:
 #: How long a call waits for another action of its session that no person has to decide.
 BUSY_LASTS = timedelta(seconds=10)
 
-#: How long a run that was begun, and has no call yet, is taken to be in its caller's hands.
-LEFT_TO_BEGIN = timedelta(seconds=5)
+#: How long a run that was begun, and has no call yet, is taken to be in its caller's hands: it may
+#: be making a preview, or be looking at the world, and two that ended each other's would not end.
+LEFT_TO_BEGIN = timedelta(seconds=30)
 
 #: How often a call that did not run, and may be proposed again, is proposed.
 MOST_AGAIN = 100

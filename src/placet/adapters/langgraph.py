@@ -188,6 +188,7 @@ class LangGraphGate:
 
     async def _proposed(self, step: Step, course: str) -> tuple[Occurrence, ...]:
         """Propose the step whole, in the run that answers its message."""
+        await self._threads.leave_behind(step.session, step.reference, step.point, course)
         return await self._hosting.propose_answering(
             step.session,
             step.message,
@@ -195,7 +196,7 @@ class LangGraphGate:
             step.reference,
             step.calls,
             requester=self._requester,
-            checkpoint=checkpoint_text(step.point),
+            checkpoint=checkpoint_text(step.point, course),
             place=f"{course} {step.stands}",
             claim=step.claim,
         )

@@ -38,14 +38,17 @@ T = TypeVar("T")
 #: Marks the interrupts that are ours.
 OURS = "placet"
 
+#: What LangGraph calls the checkpoints that begin a course: an input, a changed state, a fork.
+_BEGIN = ("input", "update", "fork")
+
 #: How long a checkpoint may take to reach LangGraph's checkpointer, and how often it is looked for.
 RECORD_LASTS = timedelta(seconds=5)
 LOOK_AGAIN = timedelta(milliseconds=20)
 
 
-def checkpoint_text(point: Point) -> str:
-    """Write down where a step's thread is."""
-    return json.dumps({"langgraph": asdict(point)})
+def checkpoint_text(point: Point, course: str) -> str:
+    """Write down where a step's thread is, and of which course that is."""
+    return json.dumps({"langgraph": asdict(point), "course": course})
 
 
 def _point_in(checkpoint: str) -> Point:
@@ -83,7 +86,7 @@ class Threads:
         self._is_synchronous: bool | None = None
         self.hosting = placet.host(agent, tools, resume=self.resume)
         self.hosting.course = self._course_of
-        self._courses = Courses(placet.engine, self.hosting)
+        self._courses = Courses(placet.engine, self.hosting, agent)
 
     def resumes(
         self, graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig | None
@@ -125,6 +128,8 @@ class Threads:
             found = await on_side(
                 is_synchronous, lambda: saver.get_tuple(config), lambda: saver.aget_tuple(config)
             )
+            if found is not None and (found.metadata or {}).get("source") in _BEGIN:
+                return point.checkpoint_id
             if found is not None:
                 return await self._beginning(point, is_synchronous=is_synchronous)
             await asyncio.sleep(LOOK_AGAIN.total_seconds())
@@ -135,14 +140,25 @@ class Threads:
             **config["configurable"],
         )
 
+    async def leave_behind(self, session: str, reference: str, point: Point, course: str) -> None:
+        """Close what waits of an older course of the same list of messages: nothing can run it."""
+
+        def is_older(checkpoint: str) -> bool:
+            its, found = _point_in(checkpoint), json.loads(checkpoint).get("course")
+            place = (its.thread_id, its.checkpoint_ns)
+            return found is not None and place == point_place and bool(found < course)
+
+        point_place = (point.thread_id, point.checkpoint_ns)
+        await self._courses.leave_behind(session, reference, is_older)
+
     async def _beginning(self, point: Point, *, is_synchronous: bool) -> str:
-        """Name the newest checkpoint before a point that begins a course."""
+        """Name the newest checkpoint before a point that begins a course, which it does not."""
         saver = self._saver
         place: Any = {"thread_id": point.thread_id, "checkpoint_ns": point.checkpoint_ns}
         more: dict[str, Any] = {"before": point.config(), "limit": 1}
         queries = [
             {"config": {"configurable": place}, "filter": {"source": source}, **more}
-            for source in ("input", "update", "fork")
+            for source in _BEGIN
         ]
 
         async def awaited() -> list[CheckpointTuple]:

@@ -15,16 +15,18 @@ proposed its last step.
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 from placet.core import commands as c
 from placet.core.codec import decode_event
-from placet.core.errors import Closed, InProgress, PlacetError
+from placet.core.errors import Closed, InProgress, NotFound, PlacetError
 from placet.core.events import AttemptBegun
-from placet.core.values import LEASE, Holder, Principal
+from placet.core.state import Allowed, Asking, Run
+from placet.core.values import LEASE, Holder, Principal, keyed
 from placet.runtime.engine import Engine
 from placet.runtime.hosting import Hosting
 from placet.runtime.processes import awake, is_gone, this_process
@@ -88,9 +90,10 @@ class Rights:
 class Courses:
     """The courses of one hosted agent."""
 
-    def __init__(self, engine: Engine, hosting: Hosting) -> None:
+    def __init__(self, engine: Engine, hosting: Hosting, agent: str) -> None:
         self._engine = engine
         self._hosting = hosting
+        self._agent = agent
         self._standing: dict[str, tuple[str, float]] = {}
 
     async def leave_to_the_living(self, row: RunRow, place: str) -> None:
@@ -140,9 +143,47 @@ class Courses:
         if await self._hosting.checkpoint(session, run) != checkpoint:
             return
         if any(call.open for call in state.calls.values() if call.at.run == run):
-            by = Principal(id=row.run.agent, kind="runtime")
-            cancel = c.CancelRun(run=run, by=by, cause="its thread has gone on without it")
-            with suppress(Closed):
-                await self._engine.execute(session, cancel)
+            await self._supersede(session, row.run)
         elif is_over:
             await self._hosting.end(session, run)
+
+    async def leave_behind(
+        self, session: str, reference: str, is_older: Callable[[str], bool]
+    ) -> None:
+        """Close what waits in a session of courses that its framework has left for a newer one.
+
+        The framework is about to propose the step that it calls `reference`; `is_older` tells
+        whether a step's checkpoint is of a course that was left. What has begun is carried to its
+        end, and what follows is held by it; what was approved and has not begun never would be.
+        """
+        try:
+            state = await self._engine.session(session)
+        except NotFound:
+            return
+        store, tenant = self._engine.store, self._engine.tenant
+        named = keyed(state.salt, "reference", reference)
+        for run in state.runs.values():
+            waits = [call for call in state.calls.values() if call.at.run == run.id and call.open]
+            if run.kind != "hosted" or run.agent != self._agent or not waits:
+                continue
+            if not all(isinstance(call.state, (Allowed, Asking)) for call in waits):
+                continue
+            if await self._engine.read(
+                store.step_named, tenant, session, run.id, kind="reference", name=named
+            ):
+                continue
+            steps = {call.at.step for call in waits}
+            rows = await self._engine.read(
+                store.transcript, tenant, session, run.id, since=min(steps)
+            )
+            turns = [row.body for row in rows if row.kind == "turn" and row.step in steps]
+            if turns and all(is_older(json.loads(body)["checkpoint"]) for body in turns):
+                await self._supersede(session, run)
+
+    async def _supersede(self, session: str, run: Run) -> None:
+        """End a run so that another to the same message may take its place."""
+        by = Principal(id=run.agent, kind="runtime")
+        cause = "its thread has gone on without it"
+        cancel = c.CancelRun(run=run.id, by=by, cause=cause, stop="superseded")
+        with suppress(Closed):
+            await self._engine.execute(session, cancel)

@@ -192,18 +192,19 @@ class LangGraphGate:
 
     async def _proposed(self, step: Step, course: str) -> tuple[Occurrence, ...]:
         """Propose the step whole, in the run that answers its message."""
-        await self._threads.leave_behind(step.session, step.reference, step.point, course)
-        return await self._hosting.propose_answering(
-            step.session,
-            step.message,
-            lambda salt, again: step.run(self._agent, salt=salt, again=again),
-            step.reference,
-            step.calls,
-            requester=self._requester,
-            checkpoint=checkpoint_text(step.point, course),
-            place=f"{course} {step.stands}",
-            claim=step.claim,
-        )
+        async with self._threads.in_turn(step.session):
+            await self._threads.leave_behind(step, course)
+            return await self._hosting.propose_answering(
+                step.session,
+                step.message,
+                lambda salt, again: step.run(self._agent, salt=salt, again=again),
+                step.reference,
+                step.calls,
+                requester=self._requester,
+                checkpoint=checkpoint_text(step.point, course),
+                place=f"{course} {step.stands}",
+                claim=step.claim,
+            )
 
     @contextmanager
     def _node(self, request: ToolCallRequest) -> Iterator[_Node]:

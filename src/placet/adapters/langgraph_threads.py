@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from placet.adapters.langgraph_steps import Point
+from placet.adapters.langgraph_steps import Point, Step
 from placet.core.errors import InvalidDeclaration, Trouble
 from placet.runtime.declarations import Declaration
 from placet.runtime.hosted_drivers import Courses
@@ -140,16 +140,33 @@ class Threads:
             **config["configurable"],
         )
 
-    async def leave_behind(self, session: str, reference: str, point: Point, course: str) -> None:
-        """Close what waits of an older course of the same list of messages: nothing can run it."""
+    def in_turn(self, session: str) -> asyncio.Lock:
+        """Let the calls of a session be proposed one after another."""
+        return self._courses.in_turn(session)
 
-        def is_older(checkpoint: str) -> bool:
-            its, found = _point_in(checkpoint), json.loads(checkpoint).get("course")
-            place = (its.thread_id, its.checkpoint_ns)
-            return found is not None and place == point_place and bool(found < course)
+    async def leave_behind(self, step: Step, course: str) -> None:
+        """Close what waits of an older course of the same list of messages: nothing can run it.
 
-        point_place = (point.thread_id, point.checkpoint_ns)
-        await self._courses.leave_behind(session, reference, is_older)
+        Raises Conflict where another run waits beside the step, in the same course.
+        """
+        place = (step.point.thread_id, step.point.checkpoint_ns)
+
+        def course_of(checkpoint: str) -> str:
+            """Name the course of the same list of messages; empty: another, or nobody knows."""
+            told = json.loads(checkpoint)
+            if "langgraph" not in told:
+                return ""
+            its = _point_in(checkpoint)
+            same = (its.thread_id, its.checkpoint_ns) == place
+            return str(told.get("course", "")) if same else ""
+
+        await self._courses.leave_behind(
+            step.session,
+            step.message,
+            step.reference,
+            is_older=lambda checkpoint: "" < course_of(checkpoint) < course,
+            is_beside=lambda checkpoint: course_of(checkpoint) == course != "",
+        )
 
     async def _beginning(self, point: Point, *, is_synchronous: bool) -> str:
         """Name the newest checkpoint before a point that begins a course, which it does not."""

@@ -20,13 +20,14 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from weakref import WeakValueDictionary
 
 from placet.core import commands as c
 from placet.core.codec import decode_event
-from placet.core.errors import Closed, InProgress, NotFound, PlacetError
+from placet.core.errors import Closed, Conflict, InProgress, NotFound, PlacetError
 from placet.core.events import AttemptBegun
 from placet.core.state import Allowed, Asking, Run
-from placet.core.values import LEASE, Holder, Principal, keyed
+from placet.core.values import LEASE, Holder, Principal, keyed, payload_of
 from placet.runtime.engine import Engine
 from placet.runtime.hosting import Hosting
 from placet.runtime.processes import awake, is_gone, this_process
@@ -37,6 +38,8 @@ LEFT_ALONE = timedelta(minutes=2)
 
 #: How many of a session's last events are searched for who drove a course last.
 LAST_EVENTS = 200
+
+_TURNS: WeakValueDictionary[tuple[int, int, str], asyncio.Lock] = WeakValueDictionary()
 
 
 class Rights:
@@ -148,37 +151,67 @@ class Courses:
             await self._hosting.end(session, run)
 
     async def leave_behind(
-        self, session: str, reference: str, is_older: Callable[[str], bool]
+        self,
+        session: str,
+        message: str,
+        reference: str,
+        *,
+        is_older: Callable[[str], bool],
+        is_beside: Callable[[str], bool],
     ) -> None:
         """Close what waits in a session of courses that its framework has left for a newer one.
 
-        The framework is about to propose the step that it calls `reference`; `is_older` tells
-        whether a step's checkpoint is of a course that was left. What has begun is carried to its
-        end, and what follows is held by it; what was approved and has not begun never would be.
+        The framework is about to propose the step that it calls `reference`, to answer `message`.
+        `is_older` tells whether a step's checkpoint is of a course that was left. What has begun is
+        carried to its end, and what follows is held by it; what was approved and has not begun
+        never would be. Raises Conflict(`session_shared`) where another run of the session waits
+        that `is_beside` this one, in the same course: a session has one run at a time, and neither
+        may end the other.
         """
         try:
             state = await self._engine.session(session)
         except NotFound:
             return
-        store, tenant = self._engine.store, self._engine.tenant
+        mine = (self._agent, payload_of(state.salt, message).ref)
         named = keyed(state.salt, "reference", reference)
         for run in state.runs.values():
             waits = [call for call in state.calls.values() if call.at.run == run.id and call.open]
-            if run.kind != "hosted" or run.agent != self._agent or not waits:
+            if run.kind != "hosted" or run.guard is not None or not waits:
                 continue
-            if not all(isinstance(call.state, (Allowed, Asking)) for call in waits):
+            if await self._knows(session, run, named):
                 continue
-            if await self._engine.read(
-                store.step_named, tenant, session, run.id, kind="reference", name=named
-            ):
+            turns = await self._turns(session, run, {call.at.step for call in waits})
+            if (run.agent, run.message_ref) != mine and any(is_beside(each) for each in turns):
+                raise Conflict(
+                    "session_shared",
+                    f"A call of {run.agent} waits in the same list of messages, beside this one.",
+                    hint="Give each gate, and each task with messages of its own, its session.",
+                    session=session,
+                )
+            begun = not all(isinstance(call.state, (Allowed, Asking)) for call in waits)
+            if run.agent != self._agent or begun or not turns:
                 continue
-            steps = {call.at.step for call in waits}
-            rows = await self._engine.read(
-                store.transcript, tenant, session, run.id, since=min(steps)
-            )
-            turns = [row.body for row in rows if row.kind == "turn" and row.step in steps]
-            if turns and all(is_older(json.loads(body)["checkpoint"]) for body in turns):
+            if all(is_older(each) for each in turns):
                 await self._supersede(session, run)
+
+    def in_turn(self, session: str) -> asyncio.Lock:
+        """Let the gates of this process look at a session, and propose in it, one by one."""
+        key = (id(asyncio.get_running_loop()), id(self._engine), session)
+        return _TURNS.setdefault(key, asyncio.Lock())
+
+    async def _knows(self, session: str, run: Run, named: str) -> bool:
+        store, tenant = self._engine.store, self._engine.tenant
+        step = await self._engine.read(
+            store.step_named, tenant, session, run.id, kind="reference", name=named
+        )
+        return step is not None
+
+    async def _turns(self, session: str, run: Run, steps: set[int]) -> list[str]:
+        """Give the checkpoints of some steps of a run."""
+        store, tenant = self._engine.store, self._engine.tenant
+        rows = await self._engine.read(store.transcript, tenant, session, run.id, since=min(steps))
+        turns = [row.body for row in rows if row.kind == "turn" and row.step in steps]
+        return [json.loads(body)["checkpoint"] for body in turns]
 
     async def _supersede(self, session: str, run: Run) -> None:
         """End a run so that another to the same message may take its place."""

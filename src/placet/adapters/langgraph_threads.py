@@ -204,10 +204,12 @@ class Threads:
         if _waits_for(head, run):
             # With no value at all: it would decide nothing, for each of ours asks the gate again,
             # and LangGraph would keep it for the next interrupt of that node, the user's own.
-            await self._invoke(thread, None)
+            async with self._courses.gone_on_with(run):
+                await self._invoke(thread, None)
         elif await self._is_left(head, point):
             await self._courses.leave_to_the_living(row, str(head.config))
-            await self._invoke(thread, None)
+            async with self._courses.gone_on_with(run):
+                await self._invoke(thread, None)
         self._courses.moved(run)
         head = await self._head(thread)
         # An interrupt of its user's may hide ours: the step's node goes on once that is answered.

@@ -36,6 +36,11 @@ from placet.stores.store import CourseRow, RunRow
 #: How long a course that stands still is left to a process that lives, and may be driving it.
 LEFT_ALONE = timedelta(minutes=2)
 
+#: How long a course rests that failed twice as it was gone on with, and how long at most: each
+#: further time it is twice as long.
+FIRST_REST = timedelta(minutes=1)
+LONGEST_REST = timedelta(hours=1)
+
 #: How many of a session's last events are searched for who drove a course last.
 LAST_EVENTS = 200
 
@@ -98,6 +103,7 @@ class Courses:
         self._hosting = hosting
         self._agent = agent
         self._standing: dict[str, tuple[str, float]] = {}
+        self._failed: dict[str, tuple[int, float]] = {}
 
     async def leave_to_the_living(self, row: RunRow, place: str) -> None:
         """Raise InProgress while the process that was last at a course may be at it still.
@@ -119,6 +125,33 @@ class Courses:
                 hint=f"Try again in {LEFT_ALONE.total_seconds():g} seconds.",
                 run_id=row.run.id,
             )
+
+    @asynccontextmanager
+    async def gone_on_with(self, run: str) -> AsyncIterator[None]:
+        """Go on with a run's course; one that failed repeatedly rests longer each time.
+
+        What fails is the framework's, or its user's: each time it may act before it does. Raises
+        InProgress while the course rests.
+        """
+        failures, until = self._failed.get(run, (0, 0.0))
+        if awake() < until:
+            raise InProgress(
+                "thread_rests",
+                f"The thread failed {failures} times as it was resumed, and rests.",
+                hint=f"It is tried again in {until - awake():.0f} seconds.",
+                run_id=run,
+            )
+        try:
+            yield
+        except Exception:
+            pause = (
+                min(FIRST_REST * 2 ** min(failures - 1, 9), LONGEST_REST)
+                if failures
+                else timedelta(0)
+            )
+            self._failed[run] = failures + 1, awake() + pause.total_seconds()
+            raise
+        self._failed.pop(run, None)
 
     def moved(self, run: str) -> None:
         """Note that a run's course has been gone on with."""

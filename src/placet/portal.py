@@ -15,6 +15,8 @@ P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 
+_making = threading.Lock()
+
 
 def blocking(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
@@ -33,7 +35,9 @@ def blocking(
                 f"{method.__name__}_sync was called inside an event loop.",
                 hint=f"Use `await {method.__name__}(...)` there.",
             )
-        running = asyncio.run_coroutine_threadsafe(method(self, *args, **kwargs), _loop())
+        with _making:  # Of several threads that call first, one makes the loop.
+            loop = _loop()
+        running = asyncio.run_coroutine_threadsafe(method(self, *args, **kwargs), loop)
         try:
             return running.result()
         except KeyboardInterrupt:

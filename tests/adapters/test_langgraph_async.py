@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from langchain_core.tools import tool
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.types import Command, interrupt
 
 from placet import Placet
 from placet.adapters.langgraph import LangGraphGate
 from placet.agent.tools import ToolOptions
 from placet.stores.sqlite import SqliteStore
-from tests.adapters.graphs import HELLO, THREAD, Graph, agent_graph, calls, paid, script
+from tests.adapters.graphs import HELLO, THREAD, Graph, Say, agent_graph, calls, paid, script
 
 TWO = calls(("refund", {"order": "A-1", "amount": 1}), ("refund", {"order": "A-2", "amount": 2}))
 
@@ -38,14 +39,18 @@ class Desk:
 
 @asynccontextmanager
 async def opened(
-    place: Path, tools: Sequence[Any], *, options: dict[str, ToolOptions] | None = None
+    place: Path,
+    tools: Sequence[Any],
+    *,
+    options: dict[str, ToolOptions] | None = None,
+    say: Say | None = None,
 ) -> AsyncIterator[Desk]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         placet = Placet(SqliteStore(place / "placet.db"), approvers=["ana"])
     async with AsyncSqliteSaver.from_conn_string(str(place / "threads.db")) as saver:
         gate = LangGraphGate(placet, tools=tools, agent="support", options=options)
-        graph = agent_graph(script(TWO), gate.tool_node()).compile(checkpointer=saver)
+        graph = agent_graph(say or script(TWO), gate.tool_node()).compile(checkpointer=saver)
         gate.resumes(graph)
         yield Desk(placet=placet, graph=graph)
     placet.close()
@@ -103,6 +108,45 @@ def test_a_call_that_waits_leaves_no_other_one_half_done(tmp_path: Path) -> None
             return [row.request.kind for row in rows]
 
     assert asyncio.run(life()) == ["approval"], "nothing is unknown"
+    assert paid(tmp_path / "ledger") == ["A-1 1"]
+
+
+@pytest.mark.promise("D4", "D5")
+def test_a_tool_that_asks_the_user_by_itself_leaves_no_other_call_half_done(tmp_path: Path) -> None:
+    asked = asyncio.Event()
+
+    @tool
+    async def ask_user(question: str) -> str:
+        """Ask the user, by LangGraph's own interrupt."""
+        asked.set()
+        return f"the user says {interrupt({'ask': question})}"
+
+    @tool
+    async def refund(order: str, amount: int) -> str:
+        """Pay a refund."""
+        await asked.wait()
+        for _ in range(20):  # Long enough for the interrupt to have come up.
+            await asyncio.sleep(0.01)
+        with (tmp_path / "ledger").open("a") as ledger:
+            ledger.write(f"{order} {amount}\n")
+        return f"refunded {amount}"
+
+    both = calls(("ask_user", {"question": "which?"}), ("refund", {"order": "A-1", "amount": 1}))
+    options: dict[str, ToolOptions] = {
+        "refund": {"approval": "never"},
+        "ask_user": {"reads_only": True},
+    }
+
+    async def life() -> list[str]:
+        tools = [refund, ask_user]
+        async with opened(tmp_path, tools, options=options, say=script(both)) as desk:
+            found = await desk.graph.ainvoke(HELLO, THREAD)
+            assert [each.value for each in found["__interrupt__"]] == [{"ask": "which?"}]
+            assert paid(tmp_path / "ledger") == ["A-1 1"], "it has ended before the graph has"
+            found = await desk.graph.ainvoke(Command(resume="Bob"), THREAD)
+            return [each.content for each in found["messages"] if each.type == "tool"]
+
+    assert asyncio.run(life()) == ["the user says Bob", "refunded 1"]
     assert paid(tmp_path / "ledger") == ["A-1 1"]
 
 

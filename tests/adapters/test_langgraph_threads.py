@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -16,6 +16,7 @@ from langgraph.types import Command
 
 from placet import InProgress
 from placet.adapters.langgraph import LangGraphGate
+from placet.core.state import Cancelled
 from tests.adapters.graphs import (
     HELLO,
     THREAD,
@@ -89,6 +90,57 @@ def test_a_newer_message_supersedes_what_waits(tmp_path: Path) -> None:
         assert bench.ledger == ["refund A-42 129"]
 
 
+def regenerate(bench: Bench) -> None:
+    """Have the model asked anew, from before its turn."""
+    bench.invoke(None, config_before(bench, "agent"))
+
+
+def put_another_message(bench: Bench) -> None:
+    """Put another message in the place of the one that the model made, and go on."""
+    said = bench.graph.get_state(THREAD).values["messages"][-1]
+    another = said.model_copy(update={"id": "another"})
+    messages = [RemoveMessage(id=said.id), another]
+    bench.graph.update_state(THREAD, {"messages": messages}, as_node="agent")
+    bench.invoke(None)
+
+
+@pytest.mark.promise("G8")
+@pytest.mark.parametrize("go_on", [regenerate, put_another_message])
+@pytest.mark.parametrize("decided", [False, True], ids=["it waits", "it is approved"])
+def test_what_waits_of_a_course_that_was_left_gives_way_to_the_newer_one(
+    tmp_path: Path, go_on: Callable[[Bench], None], decided: bool
+) -> None:
+    with opened(tmp_path, script(REFUND), [pays(tmp_path / "ledger")]) as bench:
+        bench.invoke(HELLO)
+        (old,) = bench.waiting()
+        if decided:
+            bench.decide(old)
+        go_on(bench)
+        row = bench.placet.engine.store.find_request("main", old)
+        assert row is not None
+        assert row.request.state == Cancelled(cause="support: its thread has gone on without it")
+        bench.decide(*bench.waiting())
+        bench.placet.resume_sync(bench.run())
+        assert bench.ledger == ["refund A-42 129"]
+        assert bench.told() == [("success", "refunded 129 for A-42")]
+
+
+def test_a_thread_whose_course_was_changed_is_asked_about_anew_though_a_worker_saw_it_first(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path, script(REFUND), [pays(tmp_path / "ledger")]) as bench:
+        bench.invoke(HELLO)
+        said = bench.graph.get_state(THREAD).values["messages"][-1]
+        messages = [RemoveMessage(id=said.id), said.model_copy(update={"id": "another"})]
+        bench.graph.update_state(THREAD, {"messages": messages}, as_node="agent")
+        bench.decide(*bench.waiting())
+        assert bench.placet.resume_sync(bench.run()).stop == "superseded"
+        bench.invoke(None)
+        bench.decide(*bench.waiting())
+        bench.placet.resume_sync(bench.run())
+        assert bench.ledger == ["refund A-42 129"]
+
+
 # --- tampering ------------------------------------------------------------------------------------
 
 
@@ -133,7 +185,7 @@ def test_a_tampered_checkpoint_runs_nothing_that_was_not_approved(
         assert status == "error"
         assert "proposed with another call" in text
         result = bench.placet.resume_sync(bench.run())
-        assert result.stop == "cancelled", "the thread has gone on without what was approved"
+        assert result.stop == "superseded", "the thread has gone on without what was approved"
         assert bench.ledger == []
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from placet.core import events as e
 from placet.core.commands import CancelRun, FinishRun, Lose, TakeLease, TakeResults, Withdraw
+from placet.core.state import Cancelled
 from placet.core.values import Recovery
 from placet.core.work import Done, ExpireDue, Probe, Recover, ResumeHost, Wait, wake_at
 from tests.core.build import (
@@ -269,6 +270,19 @@ def test_a_hosted_run_that_stops_ends_with_what_its_framework_still_has_to_recov
     world.begin()
     world.conclude(DONE)
     assert world.work() == Done(stop="cancelled")
+
+
+def test_a_run_that_its_framework_has_left_behind_is_superseded_and_its_request_says_why() -> None:
+    world = hosted(sound(0, ruling=ASK))
+    request = world.asked().id
+    leave = CancelRun(run="r1", by=ANN, cause="its thread has gone on", stop="superseded")
+    world.apply(leave)
+    assert world.work() == Done(stop="superseded")
+    closed = world.state.requests[request].state
+    assert isinstance(closed, Cancelled)
+    assert closed.cause.endswith("its thread has gone on")
+    world.apply(leave)
+    assert world.refused(CancelRun(run="r1", by=ANN, cause="")) == "run_over"
 
 
 def test_an_approval_that_is_withdrawn_or_lacks_votes_wakes_nobody() -> None:

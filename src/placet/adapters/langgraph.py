@@ -8,8 +8,8 @@ never with those that stand in the checkpoint. The value with which a thread is 
 nothing; the truth is in placet. What a call waits for is told in the interrupt's value.
 
 Each AIMessage is proposed whole, by whichever of its calls comes first. Where several of them run
-in one node, the node interrupts itself only after those that are under way have ended: under
-asyncio LangGraph would leave them behind half done.
+in one node, the node interrupts itself, or fails, only after those that are under way have ended:
+under asyncio LangGraph would leave them behind half done.
 """
 
 from __future__ import annotations
@@ -161,8 +161,12 @@ class LangGraphGate:
         entry = _entry(request, execute)
         with self._node(request) as node:
             while True:
-                with node.at_work():
-                    found = await self._carried_out(request, entry, is_synchronous=False)
+                try:
+                    with node.at_work():
+                        found = await self._carried_out(request, entry, is_synchronous=False)
+                except Exception:  # Above all, the interrupt of a tool that only reads.
+                    await node.at_rest.wait()
+                    raise
                 if isinstance(found, Answered):
                     return _message(request, entry, found)
                 await node.at_rest.wait()
@@ -188,17 +192,19 @@ class LangGraphGate:
 
     async def _proposed(self, step: Step, course: str) -> tuple[Occurrence, ...]:
         """Propose the step whole, in the run that answers its message."""
-        return await self._hosting.propose_answering(
-            step.session,
-            step.message,
-            lambda salt, again: step.run(self._agent, salt=salt, again=again),
-            step.reference,
-            step.calls,
-            requester=self._requester,
-            checkpoint=checkpoint_text(step.point),
-            place=f"{course} {step.stands}",
-            claim=step.claim,
-        )
+        async with self._threads.in_turn(step.session):
+            await self._threads.leave_behind(step, course)
+            return await self._hosting.propose_answering(
+                step.session,
+                step.message,
+                lambda salt, again: step.run(self._agent, salt=salt, again=again),
+                step.reference,
+                step.calls,
+                requester=self._requester,
+                checkpoint=checkpoint_text(step.point, course),
+                place=f"{course} {step.stands}",
+                claim=step.claim,
+            )
 
     @contextmanager
     def _node(self, request: ToolCallRequest) -> Iterator[_Node]:

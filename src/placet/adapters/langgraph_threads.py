@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from placet.adapters.langgraph_steps import Point
+from placet.adapters.langgraph_steps import Point, Step
 from placet.core.errors import InvalidDeclaration, Trouble
 from placet.runtime.declarations import Declaration
 from placet.runtime.hosted_drivers import Courses
@@ -38,14 +38,17 @@ T = TypeVar("T")
 #: Marks the interrupts that are ours.
 OURS = "placet"
 
+#: What LangGraph calls the checkpoints that begin a course: an input, a changed state, a fork.
+_BEGIN = ("input", "update", "fork")
+
 #: How long a checkpoint may take to reach LangGraph's checkpointer, and how often it is looked for.
 RECORD_LASTS = timedelta(seconds=5)
 LOOK_AGAIN = timedelta(milliseconds=20)
 
 
-def checkpoint_text(point: Point) -> str:
-    """Write down where a step's thread is."""
-    return json.dumps({"langgraph": asdict(point)})
+def checkpoint_text(point: Point, course: str) -> str:
+    """Write down where a step's thread is, and of which course that is."""
+    return json.dumps({"langgraph": asdict(point), "course": course})
 
 
 def _point_in(checkpoint: str) -> Point:
@@ -83,7 +86,7 @@ class Threads:
         self._is_synchronous: bool | None = None
         self.hosting = placet.host(agent, tools, resume=self.resume)
         self.hosting.course = self._course_of
-        self._courses = Courses(placet.engine, self.hosting)
+        self._courses = Courses(placet.engine, self.hosting, agent)
 
     def resumes(
         self, graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig | None
@@ -125,6 +128,8 @@ class Threads:
             found = await on_side(
                 is_synchronous, lambda: saver.get_tuple(config), lambda: saver.aget_tuple(config)
             )
+            if found is not None and (found.metadata or {}).get("source") in _BEGIN:
+                return point.checkpoint_id
             if found is not None:
                 return await self._beginning(point, is_synchronous=is_synchronous)
             await asyncio.sleep(LOOK_AGAIN.total_seconds())
@@ -135,14 +140,42 @@ class Threads:
             **config["configurable"],
         )
 
+    def in_turn(self, session: str) -> asyncio.Lock:
+        """Let the calls of a session be proposed one after another."""
+        return self._courses.in_turn(session)
+
+    async def leave_behind(self, step: Step, course: str) -> None:
+        """Close what waits of an older course of the same list of messages: nothing can run it.
+
+        Raises Conflict where another run waits beside the step, in the same course.
+        """
+        place = (step.point.thread_id, step.point.checkpoint_ns)
+
+        def course_of(checkpoint: str) -> str:
+            """Name the course of the same list of messages; empty: another, or nobody knows."""
+            told = json.loads(checkpoint)
+            if "langgraph" not in told:
+                return ""
+            its = _point_in(checkpoint)
+            same = (its.thread_id, its.checkpoint_ns) == place
+            return str(told.get("course", "")) if same else ""
+
+        await self._courses.leave_behind(
+            step.session,
+            step.message,
+            step.reference,
+            is_older=lambda checkpoint: "" < course_of(checkpoint) < course,
+            is_beside=lambda checkpoint: course_of(checkpoint) == course != "",
+        )
+
     async def _beginning(self, point: Point, *, is_synchronous: bool) -> str:
-        """Name the newest checkpoint before a point that begins a course."""
+        """Name the newest checkpoint before a point that begins a course, which it does not."""
         saver = self._saver
         place: Any = {"thread_id": point.thread_id, "checkpoint_ns": point.checkpoint_ns}
         more: dict[str, Any] = {"before": point.config(), "limit": 1}
         queries = [
             {"config": {"configurable": place}, "filter": {"source": source}, **more}
-            for source in ("input", "update", "fork")
+            for source in _BEGIN
         ]
 
         async def awaited() -> list[CheckpointTuple]:
@@ -168,13 +201,17 @@ class Threads:
         point = _point_in(checkpoint)
         thread = point.thread_id
         head = await self._head(thread)
+        if await self._is_stopped_below(head, point):
+            return  # Its interrupt still stands in the graph above, though the step is over.
         if _waits_for(head, run):
             # With no value at all: it would decide nothing, for each of ours asks the gate again,
             # and LangGraph would keep it for the next interrupt of that node, the user's own.
-            await self._invoke(thread, None)
+            async with self._courses.gone_on_with(run):
+                await self._invoke(thread, None)
         elif await self._is_left(head, point):
             await self._courses.leave_to_the_living(row, str(head.config))
-            await self._invoke(thread, None)
+            async with self._courses.gone_on_with(run):
+                await self._invoke(thread, None)
         self._courses.moved(run)
         head = await self._head(thread)
         # An interrupt of its user's may hide ours: the step's node goes on once that is answered.
@@ -205,12 +242,26 @@ class Threads:
 
         Who passed it and died leaves the thread there: nobody can see that it was passed.
         """
-        graph = self._named_graph()
-        if _meets(graph.interrupt_before_nodes, head):
-            return True
-        if not graph.interrupt_after_nodes or head.parent_config is None:
+        return await self._stands_at_breakpoint(self._named_graph(), head)
+
+    async def _is_stopped_below(self, head: StateSnapshot, point: Point) -> bool:
+        """Say whether the subgraph that took the step stands at a breakpoint of its own by now."""
+        if not point.checkpoint_ns or _id_of(head) != point.root_id:
             return False
-        return _meets(graph.interrupt_after_nodes, await self._state(head.parent_config))
+        place = {**self._for(point.thread_id)["configurable"], "checkpoint_ns": point.checkpoint_ns}
+        found = await self._state({**self._config, "configurable": place})
+        if _id_of(found) == point.checkpoint_id:
+            return False
+        names = "|".join(each.split(":")[0] for each in point.checkpoint_ns.split("|"))
+        below = dict(self._named_graph().get_subgraphs(namespace=names, recurse=True))
+        return names in below and await self._stands_at_breakpoint(below[names], found)
+
+    async def _stands_at_breakpoint(self, graph: Any, found: StateSnapshot) -> bool:
+        if _meets(graph.interrupt_before_nodes, found):
+            return True
+        if not graph.interrupt_after_nodes or found.parent_config is None:
+            return False
+        return _meets(graph.interrupt_after_nodes, await self._state(found.parent_config))
 
     async def _synchronous(self) -> bool:
         """Say whether the checkpointer has its synchronous side alone, which only calling tells."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Literal
 
 from placet.core.deciders import StandIns
 from placet.core.decisions import FINDINGS as FINDINGS
@@ -129,11 +130,15 @@ class FinishRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRun:
-    """End a run from outside; what has begun is carried to its outcome first."""
+    """End a run from outside; what has begun is carried to its outcome first.
+
+    It stops as `superseded` where its framework has gone on, and may begin another in its place.
+    """
 
     run: str
     by: Principal
     cause: str
+    stop: Literal["cancelled", "superseded"] = "cancelled"
 
     def names(self) -> Names:
         """Name the run."""

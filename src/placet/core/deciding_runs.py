@@ -148,11 +148,11 @@ def cancel(so_far: Unfolding, command: c.CancelRun) -> None:
     """End a run and its child runs from outside."""
     run = so_far.run(command.run)
     if isinstance(run.state, RunOver):
-        if run.state.stop == "cancelled":
+        if run.state.stop == command.stop:
             return
         raise Closed("run_over", f"The run has ended: {run.state.stop}.", run_id=command.run)
     cause = f"{command.by.id}: {command.cause}" if command.cause else command.by.id
-    so_far.stop_run(command.run, "cancelled", code="cancelled", cause=cause)
+    so_far.stop_run(command.run, command.stop, code="cancelled", cause=cause)
 
 
 def end_session(so_far: Unfolding, command: c.EndSession) -> None:

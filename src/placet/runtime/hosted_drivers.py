@@ -15,16 +15,19 @@ proposed its last step.
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from weakref import WeakValueDictionary
 
 from placet.core import commands as c
 from placet.core.codec import decode_event
-from placet.core.errors import Closed, InProgress, PlacetError
+from placet.core.errors import Closed, Conflict, InProgress, NotFound, PlacetError
 from placet.core.events import AttemptBegun
-from placet.core.values import LEASE, Holder, Principal
+from placet.core.state import Allowed, Asking, Run
+from placet.core.values import LEASE, Holder, Principal, keyed, payload_of
 from placet.runtime.engine import Engine
 from placet.runtime.hosting import Hosting
 from placet.runtime.processes import awake, is_gone, this_process
@@ -33,8 +36,15 @@ from placet.stores.store import CourseRow, RunRow
 #: How long a course that stands still is left to a process that lives, and may be driving it.
 LEFT_ALONE = timedelta(minutes=2)
 
+#: How long a course rests that failed twice as it was gone on with, and how long at most: each
+#: further time it is twice as long.
+FIRST_REST = timedelta(minutes=1)
+LONGEST_REST = timedelta(hours=1)
+
 #: How many of a session's last events are searched for who drove a course last.
 LAST_EVENTS = 200
+
+_TURNS: WeakValueDictionary[tuple[int, int, str], asyncio.Lock] = WeakValueDictionary()
 
 
 class Rights:
@@ -88,10 +98,12 @@ class Rights:
 class Courses:
     """The courses of one hosted agent."""
 
-    def __init__(self, engine: Engine, hosting: Hosting) -> None:
+    def __init__(self, engine: Engine, hosting: Hosting, agent: str) -> None:
         self._engine = engine
         self._hosting = hosting
+        self._agent = agent
         self._standing: dict[str, tuple[str, float]] = {}
+        self._failed: dict[str, tuple[int, float]] = {}
 
     async def leave_to_the_living(self, row: RunRow, place: str) -> None:
         """Raise InProgress while the process that was last at a course may be at it still.
@@ -113,6 +125,33 @@ class Courses:
                 hint=f"Try again in {LEFT_ALONE.total_seconds():g} seconds.",
                 run_id=row.run.id,
             )
+
+    @asynccontextmanager
+    async def gone_on_with(self, run: str) -> AsyncIterator[None]:
+        """Go on with a run's course; one that failed repeatedly rests longer each time.
+
+        What fails is the framework's, or its user's: each time it may act before it does. Raises
+        InProgress while the course rests.
+        """
+        failures, until = self._failed.get(run, (0, 0.0))
+        if awake() < until:
+            raise InProgress(
+                "thread_rests",
+                f"The thread failed {failures} times as it was resumed, and rests.",
+                hint=f"It is tried again in {until - awake():.0f} seconds.",
+                run_id=run,
+            )
+        try:
+            yield
+        except Exception:
+            pause = (
+                min(FIRST_REST * 2 ** min(failures - 1, 9), LONGEST_REST)
+                if failures
+                else timedelta(0)
+            )
+            self._failed[run] = failures + 1, awake() + pause.total_seconds()
+            raise
+        self._failed.pop(run, None)
 
     def moved(self, run: str) -> None:
         """Note that a run's course has been gone on with."""
@@ -140,9 +179,77 @@ class Courses:
         if await self._hosting.checkpoint(session, run) != checkpoint:
             return
         if any(call.open for call in state.calls.values() if call.at.run == run):
-            by = Principal(id=row.run.agent, kind="runtime")
-            cancel = c.CancelRun(run=run, by=by, cause="its thread has gone on without it")
-            with suppress(Closed):
-                await self._engine.execute(session, cancel)
+            await self._supersede(session, row.run)
         elif is_over:
             await self._hosting.end(session, run)
+
+    async def leave_behind(
+        self,
+        session: str,
+        message: str,
+        reference: str,
+        *,
+        is_older: Callable[[str], bool],
+        is_beside: Callable[[str], bool],
+    ) -> None:
+        """Close what waits in a session of courses that its framework has left for a newer one.
+
+        The framework is about to propose the step that it calls `reference`, to answer `message`.
+        `is_older` tells whether a step's checkpoint is of a course that was left. What has begun is
+        carried to its end, and what follows is held by it; what was approved and has not begun
+        never would be. Raises Conflict(`session_shared`) where another run of the session waits
+        that `is_beside` this one, in the same course: a session has one run at a time, and neither
+        may end the other.
+        """
+        try:
+            state = await self._engine.session(session)
+        except NotFound:
+            return
+        mine = (self._agent, payload_of(state.salt, message).ref)
+        named = keyed(state.salt, "reference", reference)
+        for run in state.runs.values():
+            waits = [call for call in state.calls.values() if call.at.run == run.id and call.open]
+            if run.kind != "hosted" or run.guard is not None or not waits:
+                continue
+            if await self._knows(session, run, named):
+                continue
+            turns = await self._turns(session, run, {call.at.step for call in waits})
+            if (run.agent, run.message_ref) != mine and any(is_beside(each) for each in turns):
+                raise Conflict(
+                    "session_shared",
+                    f"A call of {run.agent} waits in the same list of messages, beside this one.",
+                    hint="Give each gate, and each task with messages of its own, its session.",
+                    session=session,
+                )
+            begun = not all(isinstance(call.state, (Allowed, Asking)) for call in waits)
+            if run.agent != self._agent or begun or not turns:
+                continue
+            if all(is_older(each) for each in turns):
+                await self._supersede(session, run)
+
+    def in_turn(self, session: str) -> asyncio.Lock:
+        """Let the gates of this process look at a session, and propose in it, one by one."""
+        key = (id(asyncio.get_running_loop()), id(self._engine), session)
+        return _TURNS.setdefault(key, asyncio.Lock())
+
+    async def _knows(self, session: str, run: Run, named: str) -> bool:
+        store, tenant = self._engine.store, self._engine.tenant
+        step = await self._engine.read(
+            store.step_named, tenant, session, run.id, kind="reference", name=named
+        )
+        return step is not None
+
+    async def _turns(self, session: str, run: Run, steps: set[int]) -> list[str]:
+        """Give the checkpoints of some steps of a run."""
+        store, tenant = self._engine.store, self._engine.tenant
+        rows = await self._engine.read(store.transcript, tenant, session, run.id, since=min(steps))
+        turns = [row.body for row in rows if row.kind == "turn" and row.step in steps]
+        return [json.loads(body)["checkpoint"] for body in turns]
+
+    async def _supersede(self, session: str, run: Run) -> None:
+        """End a run so that another to the same message may take its place."""
+        by = Principal(id=run.agent, kind="runtime")
+        cause = "its thread has gone on without it"
+        cancel = c.CancelRun(run=run.id, by=by, cause=cause, stop="superseded")
+        with suppress(Closed):
+            await self._engine.execute(session, cancel)

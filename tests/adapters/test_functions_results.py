@@ -145,7 +145,7 @@ def test_what_a_person_found_out_is_read_as_what_the_function_returns(
             with pytest.raises(ActionRefused) as refused:
                 guarded(2)
             assert refused.value.code == "result_unreadable"
-            assert "(JSON of int): a person wrote it down" in refused.value.hint
+            assert "a person wrote down what is not JSON of int" in refused.value.hint
             assert refused.value.told.startswith("who knows")
         else:
             assert guarded(2) == (None if annotation is None else "who knows")

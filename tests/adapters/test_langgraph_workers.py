@@ -133,6 +133,39 @@ def test_a_worker_passes_no_breakpoint_of_the_graphs(
         assert published == ["it"]
 
 
+@pytest.mark.parametrize(
+    "breakpoints", [{"interrupt_before": ["publish"]}, {"interrupt_after": ["tools"]}], ids=str
+)
+def test_a_worker_passes_no_breakpoint_of_a_subgraphs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breakpoints: Any
+) -> None:
+    monkeypatch.setattr(hosted_drivers, "LEFT_ALONE", timedelta(0))  # As if who resumed had died.
+    published: list[str] = []
+
+    def build(gate: LangGraphGate, kept: SqliteSaver) -> Graph:
+        below: Any = StateGraph(MessagesState)
+        below.add_node("agent", lambda _: {"messages": [REFUND.model_copy(deep=True)]})
+        below.add_node("tools", gate.tool_node())
+        below.add_node("publish", lambda _: published.append("it"))
+        for edge in ((START, "agent"), ("agent", "tools"), ("tools", "publish"), ("publish", END)):
+            below.add_edge(*edge)
+        made: Any = StateGraph(MessagesState)
+        made.add_node("child", below.compile(**breakpoints))
+        made.add_edge(START, "child")
+        compiled_: Graph = made.compile(checkpointer=kept)
+        return compiled_
+
+    with opened(tmp_path, script(), [pays(tmp_path / "ledger")], build=build) as bench:
+        bench.invoke(HELLO)
+        bench.decide(*bench.waiting())
+        bench.invoke(Command(resume="go on"))
+        assert (bench.ledger, published) == (["refund A-42 129"], [])
+        assert carry(bench) == []
+        assert (bench.graph.get_state(THREAD).next, published) == (("child",), [])
+        bench.invoke()
+        assert published == ["it"]
+
+
 def test_a_node_of_the_users_that_fails_after_the_gate_is_run_again_with_growing_pauses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

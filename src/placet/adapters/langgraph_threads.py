@@ -201,6 +201,8 @@ class Threads:
         point = _point_in(checkpoint)
         thread = point.thread_id
         head = await self._head(thread)
+        if await self._is_stopped_below(head, point):
+            return  # Its interrupt still stands in the graph above, though the step is over.
         if _waits_for(head, run):
             # With no value at all: it would decide nothing, for each of ours asks the gate again,
             # and LangGraph would keep it for the next interrupt of that node, the user's own.
@@ -240,12 +242,26 @@ class Threads:
 
         Who passed it and died leaves the thread there: nobody can see that it was passed.
         """
-        graph = self._named_graph()
-        if _meets(graph.interrupt_before_nodes, head):
-            return True
-        if not graph.interrupt_after_nodes or head.parent_config is None:
+        return await self._stands_at_breakpoint(self._named_graph(), head)
+
+    async def _is_stopped_below(self, head: StateSnapshot, point: Point) -> bool:
+        """Say whether the subgraph that took the step stands at a breakpoint of its own by now."""
+        if not point.checkpoint_ns or _id_of(head) != point.root_id:
             return False
-        return _meets(graph.interrupt_after_nodes, await self._state(head.parent_config))
+        place = {**self._for(point.thread_id)["configurable"], "checkpoint_ns": point.checkpoint_ns}
+        found = await self._state({**self._config, "configurable": place})
+        if _id_of(found) == point.checkpoint_id:
+            return False
+        names = "|".join(each.split(":")[0] for each in point.checkpoint_ns.split("|"))
+        below = dict(self._named_graph().get_subgraphs(namespace=names, recurse=True))
+        return names in below and await self._stands_at_breakpoint(below[names], found)
+
+    async def _stands_at_breakpoint(self, graph: Any, found: StateSnapshot) -> bool:
+        if _meets(graph.interrupt_before_nodes, found):
+            return True
+        if not graph.interrupt_after_nodes or found.parent_config is None:
+            return False
+        return _meets(graph.interrupt_after_nodes, await self._state(found.parent_config))
 
     async def _synchronous(self) -> bool:
         """Say whether the checkpointer has its synchronous side alone, which only calling tells."""

@@ -55,5 +55,11 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+def _forget() -> None:
+    global _making  # noqa: PLW0603  # Whoever held it is no thread of a forked process.
+    _making = threading.Lock()
+    _loop.cache_clear()
+
+
 if hasattr(os, "register_at_fork"):  # A forked process does not have the thread.
-    os.register_at_fork(after_in_child=_loop.cache_clear)
+    os.register_at_fork(after_in_child=_forget)

@@ -249,3 +249,14 @@ def test_a_long_text_that_is_nearly_a_sentence_takes_no_time() -> None:
     assert retold("zh", nearly).startswith("结果不明：")
     assert retold_end("zh", "\n".join([nearly] * 9)).endswith("(")
     assert time.perf_counter() - begun < 1
+
+
+@pytest.mark.promise("H2")
+@pytest.mark.parametrize("key", [key for key, words in WORDS["en"].items() if "{cause}" in words])
+def test_sentences_within_each_other_without_end_are_told_to_a_depth(key: str) -> None:
+    before, _, after = re.sub(r"\{\w+\}", "1", WORDS["en"][key].replace("{cause}", "\0")).partition(
+        "\0"
+    )
+    text = before * 10_000 + "x" + after * 10_000
+    assert "x" in retold("zh", text)
+    assert "x" in retold_end("zh", text)

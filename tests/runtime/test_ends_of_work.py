@@ -16,7 +16,7 @@ from placet.agent.messages import ModelRequest
 from placet.agent.models.scripted import call, say
 from placet.core import commands as c
 from placet.core.commands import Names
-from placet.core.state import CallOver
+from placet.core.state import CallOver, Resting
 from placet.stores.sqlite import SqliteStore
 from tests.runtime.desk import told
 
@@ -158,6 +158,71 @@ def test_threads_that_hang_in_the_event_loops_pool_keep_nothing_of_placet_waitin
     with works.opened() as placet:
         assert asyncio.run(go(placet)).stop == "final"
     assert works.done == [1, 2, 3]
+
+
+def hanging(asked: asyncio.Event) -> Agent:
+    """Give an agent whose model says nothing."""
+
+    class Silent(ScriptedModel):
+        async def complete(self, request: ModelRequest, *, on_text: Any = None) -> Any:
+            asked.set()
+            await asyncio.Event().wait()
+
+    return Agent(name="e", model=Silent([]), tools=[])
+
+
+@pytest.mark.promise("D5")
+def test_a_model_that_is_asked_keeps_no_block_from_its_end(tmp_path: Path) -> None:
+    async def leave() -> None:
+        asked = asyncio.Event()
+        store = SqliteStore(tmp_path / "placet.db")
+        async with Placet(store, agents=[hanging(asked)], approvers=["ana"]) as placet:
+            running = asyncio.create_task(placet.run("e", "go", session="s", run_id="run_1"))
+            await asked.wait()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+
+    asyncio.run(asyncio.wait_for(leave(), 60))
+    with Placet(SqliteStore(tmp_path / "placet.db"), approvers=["ana"]) as placet:
+        row = placet.engine.store.find_run("main", "run_1")
+        assert row is not None
+        assert isinstance(row.run.state, Resting), "its lease is given back"
+
+
+@pytest.mark.promise("D5")
+def test_a_worker_that_was_told_to_end_leaves_its_models_and_works_again(tmp_path: Path) -> None:
+    async def work(placet: Placet, asked: asyncio.Event) -> None:
+        reports: list[str] = []
+        worker = placet.worker(report=lambda what, *_: reports.append(what))
+        for _ in range(2):
+            working = asyncio.create_task(worker.forever())
+            await asked.wait()
+            asked.clear()
+            worker.end()
+            await working
+        working = asyncio.create_task(worker.forever())
+        await asked.wait()
+        for _ in range(2):
+            working.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        asked.clear()
+        once = asyncio.create_task(worker.once())
+        await asked.wait()
+        worker.end()
+        await once
+
+    async def whole() -> None:
+        asked = asyncio.Event()
+        store = SqliteStore(tmp_path / "placet.db")
+        async with Placet(store, agents=[hanging(asked)], approvers=["ana"]) as placet:
+            start = c.StartRun(run="run_1", agent="e", requester="rob", message="go")
+            await placet.engine.execute("s", start)
+            await work(placet, asked)
+
+    asyncio.run(asyncio.wait_for(whole(), 60))
 
 
 FORKED = """

@@ -86,8 +86,8 @@ MUTANTS = (
     _mutant(
         "an effect goes past the gate",
         gate.Gate.run,
-        "edits = call.edits_ref",
-        "edits = call.edits_ref\n"
+        "changes = await self._changes_told(session, call)",
+        "changes = await self._changes_told(session, call)\n"
         "    tool_ = self._toolbox.tools[call.tool]\n"
         "    if isinstance(stored.arguments, Mapping):\n"
         "        await attempt(tool_, stored.arguments, 'ik_' + call.digest[:32], call=str(at))\n",

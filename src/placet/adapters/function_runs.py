@@ -197,7 +197,7 @@ class Runs:
         """
         try:
             yield
-        except BaseException as error:
+        except (Exception, asyncio.CancelledError) as error:
             goes_on = isinstance(error, PlacetError) and error.code in _BUSY | _MEANWHILE
             if not is_kept and not goes_on:
                 with suppress(PlacetError):

@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from datetime import timedelta
+from typing import Any, TypeVar
 
 from placet.agent.agent import Role
 from placet.agent.messages import ModelRequest, ModelTurn, UserMessage, to_json
@@ -31,6 +32,8 @@ from placet.runtime.gate import LASTING_REFUSALS, Gate
 from placet.runtime.processes import is_gone, this_process
 from placet.runtime.proposing import ToolCall
 from placet.runtime.threads import without_end
+
+T = TypeVar("T")
 
 #: How often a model that fails is asked again at once, and how long the first pause is.
 MODEL_RETRIES = 2
@@ -53,6 +56,10 @@ MOST_REFUSALS = 20
 NO_ARGUMENTS = "{}"
 
 
+class _Left(Exception):
+    """Says that whoever a run is driven for left while nothing of it acted."""
+
+
 class Loop:
     """Drives the runs of one agent, in the place where it stands."""
 
@@ -64,6 +71,7 @@ class Loop:
         self._agent = role.agent
         self._gate = gate
         self._watching = watching or Watching(None)
+        self._stop = Stop()
 
     async def drive(
         self,
@@ -80,7 +88,7 @@ class Loop:
         this raises InProgress, or waits for the other where it `follows`. Raises ModelTrouble where
         its model failed; the run then rests, and nothing is lost.
         """
-        stop = stop or Stop()
+        self._stop = stop = stop or Stop()
         while not stop.asked:
             try:
                 state = await self._take_lease(session, run, held=fence)
@@ -91,8 +99,9 @@ class Loop:
                 continue
             fence = None
             if not isinstance(state.runs[run].state, Working):
-                if not await self._sat_out(state, run):
-                    return
+                with contextlib.suppress(_Left):
+                    if not await self._sat_out(state, run):
+                        return
                 continue
             async with self._renewed(session, run, state.runs[run].fence):
                 await self._work(session, run, state, stop)
@@ -131,7 +140,7 @@ class Loop:
         if not due or min(due) - state.now > SITS_OUT:
             return False
         pause = max(min(due) - state.now, timedelta(milliseconds=1))
-        await asyncio.sleep(pause.total_seconds())
+        await self._unless_left(asyncio.sleep(pause.total_seconds()))
         after = await self._engine.session(state.id)
         return after.now - state.now >= pause / 2
 
@@ -176,6 +185,8 @@ class Loop:
                 state = await self._engine.session(session, c.Names(runs=(run,)))
                 if isinstance(state.runs[run].state, Working):
                     return  # `drive` looks whose it is now.
+            except _Left:
+                continue
             except ModelTrouble as trouble:
                 pause = REST_RETRYABLE if trouble.retryable else REST_REFUSED
                 await self._release(session, run, fence, pause, trouble.code)
@@ -259,7 +270,7 @@ class Loop:
             tools=self._agent.schemas() if usable else (),
             step=step,
         )
-        turn = await self._retried(lambda: self._asked(request, run.id, step))
+        turn = await self._unless_left(self._retried(lambda: self._asked(request, run.id, step)))
         calls = [
             ToolCall(id=call.id, name=call.name, arguments=call.arguments or NO_ARGUMENTS)
             for call in turn.message.calls
@@ -289,12 +300,26 @@ class Loop:
         request = ModelRequest(
             instructions=SUMMARISE, messages=(UserMessage(text=as_text(spoken)),)
         )
-        turn = await self._retried(lambda: self._summed_up(request))
+        turn = await self._unless_left(self._retried(lambda: self._summed_up(request)))
         summary = {**_turn_document(turn), "text": turn.message.text}
         compact = c.Compact(
             run=run.id, fence=fence, step=kept, summary=json.dumps(summary, ensure_ascii=False)
         )
         return (await self._engine.execute(session, compact)).state
+
+    async def _unless_left(self, asked: Coroutine[Any, Any, T]) -> T:
+        """Await what does nothing to the world; raises _Left once this is asked to stop."""
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(asked)
+        with self._stop.heeded(lambda: loop.call_soon_threadsafe(task.cancel)):
+            if self._stop.asked:
+                task.cancel()
+            try:
+                return await task
+            except asyncio.CancelledError:
+                own = asyncio.current_task()
+                if self._stop.asked and own is not None and not own.cancelling():
+                    raise _Left from None
+                raise
 
     async def _summed_up(self, request: ModelRequest) -> ModelTurn:
         """Have a summary made; one that says nothing would only lose what it stands for."""

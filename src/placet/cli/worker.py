@@ -40,6 +40,8 @@ def worker_command(given: Given, app: str, once: bool) -> None:
     with opened(settings, app) as placet:
         told = Telling(placet, lines=given.as_json and not once)
         carried = to_the_end(_work(placet, told, settings, once=once))
+    if carried is None:
+        raise KeyboardInterrupt
     if once:
         given.show({"carried": carried, "runs": told.carried}, f"{carried} carried on")
 
@@ -89,19 +91,33 @@ class Telling:
         return f"{row.request.tool}, session {row.session}: {status_of(row.request)}"
 
 
-async def _work(placet: Placet, told: Telling, settings: Settings, *, once: bool) -> int:
+async def _work(placet: Placet, told: Telling, settings: Settings, *, once: bool) -> int | None:
     progress = Progress("", Family(placet.engine))
     worker = placet.worker(report=told.report, on_event=progress.watch)
     if settings.anchors:
         signer = signer_of(settings)
         worker.anchors = Anchors(settings.anchors, placet.engine.store, signer=signer)
-    stop = asyncio.Event()
+    work = asyncio.current_task()
+    assert work is not None, "a coroutine is done by a task"
+    interrupts: list[int] = []
+
+    def interrupted(number: int) -> None:
+        interrupts.append(number)
+        if len(interrupts) == 1:
+            worker.end()
+        else:  # What has begun is cut off, and its outcome is not known then (D4).
+            work.cancel()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError):
-            loop.add_signal_handler(number, worker.end if once else stop.set)
-    if once:
-        return await worker.once()
-    tell("the worker looks for runs; it ends after what it is doing once interrupted")
-    await worker.forever(stop)
+            loop.add_signal_handler(number, interrupted, number)
+    try:
+        if once:
+            carried = await worker.once()
+            return None if interrupts else carried
+        tell("the worker looks for runs; it ends after what it is doing once interrupted")
+        await worker.forever()
+    except asyncio.CancelledError:
+        return None
     return 0

@@ -75,6 +75,9 @@ def begin(so_far: Unfolding, command: c.Begin) -> None:
     if (today.draft.at if isinstance(today, c.Sound) else today.at) != call.at:
         raise InvalidInput("wrong_occurrence", "Another call was ruled on.", call=str(call.at))
     _bound(call, command.digest)
+    left = isinstance(today, c.Unsound) and today.code == "interrupted"
+    if left and not isinstance(call.state, Allowed):
+        raise Conflict("not_runnable", "It was begun, or asked about.", call=str(call.at))
     if isinstance(call.state, RetryDue):
         _due(so_far, call, call.state.again_at)
         _begin_again(so_far, command, call, call.state)

@@ -19,6 +19,9 @@ from placet.core.record_words import FAMILY
 _PLACE = re.compile(r"\{(\w+)\}")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
+#: How deep sentences are told within each other; placet's own are no deeper.
+MOST_WITHIN = 4
+
 #: Places for numbers, and those for one name, in which no sentence of somebody else's stands.
 _NUMBERS = frozenset({"attempts", "count", "most", "quorum", "seconds", "times", "waiting"})
 _NAMES = frozenset({"agent", "by", "mode", "rule", "stop", "tool"})
@@ -29,15 +32,19 @@ def is_own(text: str) -> bool:
     return next(_readings(text), None) is not None
 
 
-def retold(language: Language, text: str) -> str:
-    """Give a text that may be a sentence of placet's own, in a language."""
-    if language == "en":  # As it stands in the record.
+def retold(language: Language, text: str, *, within: int = 0) -> str:
+    """Give a text that may be a sentence of placet's own, in a language.
+
+    `within` counts the sentences that it is the cause in: somebody else's text may say any number.
+    """
+    if language == "en" or within >= MOST_WITHIN:  # As it stands in the record.
         return text
     found = next(_readings(text), None)
     if found is None:
         return text
     key, places = found
-    return said(language, key, **{name: _in_place(language, name, places[name]) for name in places})
+    there = {name: _in_place(language, name, places[name], within) for name in places}
+    return said(language, key, **there)
 
 
 def retold_end(language: Language, text: str) -> str:
@@ -57,9 +64,9 @@ def retold_end(language: Language, text: str) -> str:
     return "\n".join(lines)
 
 
-def _in_place(language: Language, name: str, value: str) -> str:
+def _in_place(language: Language, name: str, value: str, within: int) -> str:
     if name == "cause":
-        return retold(language, value)
+        return retold(language, value, within=within + 1)
     if name == "changed":
         words = WORDS[language]
         return said(language, "list").join(

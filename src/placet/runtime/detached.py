@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ class Stop:
 
     own: bool = False
     also: Stop | None = None
+    _heeding: list[Callable[[], object]] = field(default_factory=list)
 
     @property
     def asked(self) -> bool:
@@ -36,6 +38,20 @@ class Stop:
     def ask(self) -> None:
         """Have it end."""
         self.own = True
+        for heed in list(self._heeding):
+            heed()
+
+    @contextmanager
+    def heeded(self, heed: Callable[[], object]) -> Iterator[None]:
+        """Call `heed` once it is asked to end while this lasts; from any thread."""
+        heeding = self._heeding if self.also is None else self.also._heeding
+        for each in (self._heeding, heeding):
+            each.append(heed)
+        try:
+            yield
+        finally:
+            for each in (self._heeding, heeding):
+                each.remove(heed)
 
 
 class Detached:

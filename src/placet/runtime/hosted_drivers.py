@@ -70,12 +70,18 @@ class Rights:
         renewing = asyncio.create_task(self._renew(course, token))
         try:
             yield
-        finally:
+        except (Exception, asyncio.CancelledError):
             renewing.cancel()
-            with suppress(PlacetError):  # A store that fails too lets it lapse.
-                await self._engine.read(
-                    self._engine.store.leave_course, self._engine.tenant, course, token=token
-                )
+            await self._leave(course, token)
+            raise
+        renewing.cancel()
+        await self._leave(course, token)
+
+    async def _leave(self, course: str, token: str) -> None:
+        with suppress(PlacetError):  # A store that fails too lets it lapse.
+            await self._engine.read(
+                self._engine.store.leave_course, self._engine.tenant, course, token=token
+            )
 
     async def _take(self, course: str, token: str, *, gone: str = "") -> CourseRow:
         return await self._engine.read(

@@ -102,7 +102,8 @@ class Worker:
         """
         stop = stop or asyncio.Event()
         under_way: dict[str, asyncio.Task[bool]] = {}
-        relaying = None if self.relay is None else asyncio.create_task(self.relay.forever(stop))
+        over = asyncio.Event()
+        relaying = None if self.relay is None else asyncio.create_task(self.relay.forever(over))
         try:
             await self._until(stop, under_way, relaying)
         except (Exception, asyncio.CancelledError):
@@ -110,6 +111,7 @@ class Worker:
                 relaying.cancel()
             await self._finish(under_way)
             raise
+        over.set()
         await self._finish(under_way)
         if relaying is not None:
             await relaying
@@ -122,7 +124,7 @@ class Worker:
         relaying: asyncio.Task[None] | None,
     ) -> None:
         seen: int | None = None
-        while not stop.is_set():
+        while not (stop.is_set() or self._ends.asked):
             try:
                 seen = await self._look(seen, under_way)
                 pause = POLL
@@ -139,8 +141,10 @@ class Worker:
     async def _finish(self, under_way: dict[str, asyncio.Task[bool]]) -> None:
         """Begin nothing more, and wait for what was begun: an outcome is not to be unknown."""
         self.end()
-        ended = await asyncio.gather(*under_way.values(), return_exceptions=True)
-        self._ends = Stop()
+        try:
+            ended = await asyncio.gather(*under_way.values(), return_exceptions=True)
+        finally:
+            self._ends = Stop()
         for each in ended:
             if isinstance(each, BaseException):
                 raise each

@@ -310,7 +310,12 @@ class Loop:
     async def _unless_left(self, asked: Coroutine[Any, Any, T]) -> T:
         """Await what does nothing to the world; raises _Left once this is asked to stop."""
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(asked)
-        with self._stop.heeded(lambda: loop.call_soon_threadsafe(task.cancel)):
+
+        def leave() -> None:
+            with contextlib.suppress(RuntimeError):  # A loop that was torn down asks nothing.
+                loop.call_soon_threadsafe(task.cancel)
+
+        with self._stop.heeded(leave):
             if self._stop.asked:
                 task.cancel()
             try:

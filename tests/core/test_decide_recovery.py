@@ -27,6 +27,7 @@ from tests.core.build import (
     RAISED,
     World,
     approve,
+    approved,
     asking,
     at,
     executing,
@@ -34,6 +35,7 @@ from tests.core.build import (
     settle,
     sound,
     unsettled,
+    unsound,
 )
 
 SECOND = timedelta(seconds=1)
@@ -78,6 +80,21 @@ def test_a_retry_waits_for_its_time() -> None:
     world.lease()
     world.wait(-timedelta(microseconds=1))
     assert world.refused(command()) == "not_yet"
+
+
+@pytest.mark.promise("D4", "D5")
+def test_who_takes_a_call_for_left_ends_it_only_before_it_was_begun_or_asked_about() -> None:
+    left = unsound(code="interrupted")
+    retried = executing(recovery=AGAIN)
+    retried.conclude(RAISED)
+    retried.wait(SECOND)
+    retried.lease()
+    asked = approved()
+    for world in (retried, asked):
+        assert world.refused(world.beginning(today=left)) == "not_runnable"
+    allowed = asking(ALLOW)
+    allowed.begin(today=left)
+    assert allowed.code() == "interrupted"
 
 
 @pytest.mark.promise("D4")

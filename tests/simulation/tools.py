@@ -45,6 +45,9 @@ UNDOING = ("ok", "ok", "fails", "acts_fails", "not_done", "lost_before", "lost_a
 KEY_LASTS = timedelta(seconds=150)
 _PAUSE = timedelta(seconds=20)
 
+#: How long a body may take.
+TIME_LIMIT = timedelta(seconds=40)
+
 
 class Stage(Protocol):
     """What tools ask of the world that is under way."""
@@ -102,6 +105,7 @@ async def _perform(name: str, n: int, kind: BodyKind, key: str, *, keyed: bool) 
     """Do what a body does, as this entry of it shall behave."""
     body, does = stage().enter(name, n, kind, key)
     truth = stage().truth
+    until = asyncio.get_running_loop().time() + TIME_LIMIT.total_seconds()
     try:
         await asyncio.sleep(stage().pause())
         match does:
@@ -123,7 +127,8 @@ async def _perform(name: str, n: int, kind: BodyKind, key: str, *, keyed: bool) 
                 await stage().decide_from_inside()
             case _:
                 pass
-        truth.act(body, keyed=keyed, now=asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        truth.act(body, keyed=keyed, now=now, is_late=now > until)
         await asyncio.sleep(stage().pause())
         if does == "acts_fails":
             raise ValueError("it broke after it had acted")
@@ -248,7 +253,7 @@ def _restore(name: str) -> Callable[..., Any]:
 def _made(name: str, *, threaded: bool = False, **options: Any) -> Tool:
     keyed = bool(options.get("idempotent"))
     body = _threaded(name) if threaded else acting(name, keyed=keyed)
-    given: dict[str, Any] = {"name": name, "time_limit": timedelta(seconds=40), **options}
+    given: dict[str, Any] = {"name": name, "time_limit": TIME_LIMIT, **options}
     made: Tool = tool(**given)(body)
     return made
 

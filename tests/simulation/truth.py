@@ -63,16 +63,20 @@ class Truth:
         self.entered(body)
         return body
 
-    def act(self, body: Body, *, keyed: bool, now: float) -> None:
+    def act(self, body: Body, *, keyed: bool, now: float, is_late: bool = False) -> None:
         """Let a body act; under a key that was seen, a keyed tool does nothing more.
 
-        Where the other side knows a key for a time only, it has forgotten it after that.
+        Where the other side knows a key for a time only, it has forgotten it after that. What a
+        body that stood still beyond its time limit does then, no library can hinder: it is where
+        the promise ends, and counts for nothing (D4).
         """
         if not body.process.lives or body.over:
             return
         body.tried += 1
         known, lasts = self.keys.get(body.key), self.known_for.get(body.tool)
         if keyed and known is not None and (lasts is None or now <= known + lasts):
+            return
+        if is_late and known is not None and lasts is not None:
             return
         self.keys[body.key] = now
         body.did += 1

@@ -44,14 +44,14 @@ class Stop:
     @contextmanager
     def heeded(self, heed: Callable[[], object]) -> Iterator[None]:
         """Call `heed` once it is asked to end while this lasts; from any thread."""
-        heeding = self._heeding if self.also is None else self.also._heeding
-        for each in (self._heeding, heeding):
-            each.append(heed)
+        stops = [self] if self.also is None else [self, self.also]
+        for each in stops:
+            each._heeding.append(heed)
         try:
             yield
         finally:
-            for each in (self._heeding, heeding):
-                each.remove(heed)
+            for each in stops:
+                each._heeding.remove(heed)
 
 
 class Detached:

@@ -306,8 +306,10 @@ class GuardedFunction(Generic[R]):
 
 def _as_on_a_card(changes: str, display: Mapping[str, JsonValue], *, salt: str) -> str:
     """Say what an edit changed as its card does: what a warning says ends up in logs (H2)."""
-    found = changes_of(changes) or []
     masking = masking_for(display, (), salt=salt, language="en")
+    found = changes_of(changes)
+    if found is None:
+        return visible(masking.told(changes))
     for change in found:
         name = str(change.get("name"))
         for side in change.keys() & {"old", "new"}:
